@@ -28,6 +28,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 from chary.addresses import is_url
 from chary.data import Blocks, CSVFormat
 from chary.errors import InvalidParameter
+from chary.numbers import exact
 
 NAME: Final = "chary.toml"
 # Of these one is said: whichever is said of one file puts out of force what is said of all.
@@ -58,6 +59,17 @@ def _text(value: Any) -> Any:
 
 Text = Annotated[str, BeforeValidator(_text)]
 """A text; a number is taken as it is written."""
+
+
+def _fraction(value: Any) -> Any:
+    text = _text(value)
+    try:
+        part = exact(text, "quota")
+    except InvalidParameter:
+        part = None
+    if part is None or not 0 <= part <= 1:
+        raise ValueError("must be a fraction of the budget, from 0 to 1, such as 0.5 for half of it")
+    return text
 
 
 def declared(columns: str) -> dict[str, str]:
@@ -153,7 +165,7 @@ class RowOptions(StrictOptions):
     share_answers: StrictBool = Field(
         default=False, description="A repeated question returns the stored answer of any analyst, free."
     )
-    shares: Mapping[str, Text] = Field(
+    shares: Mapping[str, Annotated[str, BeforeValidator(_fraction)]] = Field(
         default_factory=dict, description="Of the budget, for one analyst each, such as alice = 0.5."
     )
     keys: Mapping[str, Text | tuple[Any, ...]] = Field(default_factory=dict)

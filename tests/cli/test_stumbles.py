@@ -1,11 +1,16 @@
 """What first-time users typed, and what they are told."""
 
+import json
 import re
+import socket
+import sqlite3
+from contextlib import closing
 
 import pytest
 import typer
 
 from chary.calls.call import MEANINGS, Expert
+from chary.cli import output
 from chary.cli.app import app
 from chary.cli.commands import EXPERT
 from tests.cli.kit import BUDGET, UNITS
@@ -103,3 +108,79 @@ def test_every_option_of_advice_is_said_in_options_of_its_command(call, name):
     for kind, *words in told:
         flags = {flag for option in known[kind].params for flag in (*option.opts, *option.secondary_opts)}
         assert {word for word in words if word.startswith("--")} <= flags
+
+
+def test_a_wide_table_is_checked_as_it_will_be_asked(call, tmp_path):
+    (tmp_path / "meters.csv").write_text("meter,2013-01-01,2013-01-02\na,1.5,2\nb,,x\nc,3,4\n")
+    code, out, _ = call("check meters.csv --unit meter --unpivot day,kwh --columns kwh=DOUBLE --json")
+    assert code == 0
+    found = json.loads(out)
+    # An empty cell is no row, nor is one that is no number.
+    assert found["rows"] == 4
+    assert found["columns"]["kwh"] == {"type": "DOUBLE", "unparsed": 1}
+    assert list(found["columns"]) == ["meter", "day", "kwh"]
+    assert "unpivot needs a unit column" in call("check meters.csv --unpivot day,kwh")[2]
+
+
+def test_a_taken_port_is_one_line_with_the_port_and_its_option(call):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, out, errors = call(f"serve --demo --port {port}")
+    assert (code, out) == (2, "")
+    assert errors.count("\n") == 1
+    assert (
+        f"port {port} of 127.0.0.1 cannot be used (address already in use): name another one, such as --port" in errors
+    )
+
+
+@pytest.mark.parametrize("share", ["1.3", "-0.1", "half"])
+def test_a_quota_of_a_chary_toml_is_told_its_range_and_its_place(call, visits, tmp_path, share):
+    (tmp_path / "chary.toml").write_text(
+        f'[dataset.visits]\nfile = "visits.csv"\n[dataset.visits.shares]\nann = "{share}"\n'
+    )
+    code, _, errors = call("config visits")
+    assert code == 2
+    assert "dataset.visits.shares.ann: must be a fraction of the budget, from 0 to 1, such as 0.5" in errors
+
+
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [("", "the ledger's file is empty"), ("hello", "the file is not a ledger"), (None, "is not a ledger")],
+)
+def test_what_is_no_ledger_is_not_called_broken(call, tmp_path, held, told):
+    place = tmp_path / "other.ledger"
+    if held is None:
+        with closing(sqlite3.connect(place)) as other:
+            other.execute("CREATE TABLE visits (age INTEGER)")
+    else:
+        place.write_text(held)
+    code, out, _ = call("ledger verify other.ledger")
+    assert code == 2
+    assert out.startswith("0 entries: nothing could be verified\n  ")
+    assert "BROKEN" not in out
+    assert told in out
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_ledger_fits_into_eighty_columns_and_uses_more(call, visits, monkeypatch, width):
+    for words in (f"test visits.csv {UNITS} {BUDGET} --count --above 9 --hits 9", f"{ASKED} --request again"):
+        assert call(words)[0] == 0
+    monkeypatch.setattr(output.console, "width", width)
+    code, out, _ = call("ledger show visits.csv")
+    assert code == 0
+    (row,) = (line for line in out.splitlines() if "Threshold test" in line)
+    assert max(map(len, out.splitlines())) <= width
+    assert ("UTC" in row) == (width == 200)
+    assert "settled" in row
+
+
+def test_expected_false_alarms_say_how_to_give_other_values(call, visits):
+    _, out, _ = call(f"quote visits.csv {UNITS} {BUDGET} --count --above 500 --hits 9")
+    assert (
+        "Expected false alarms if all values are 0: less than 0.000001; for larger usual values, quote with --truth"
+        in out
+    )
+    _, out, _ = call(f"quote visits.csv {UNITS} {BUDGET} --count --above 500 --hits 9 --truth 100")
+    assert "quote with --truth" not in out

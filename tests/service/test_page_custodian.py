@@ -88,7 +88,7 @@ def test_a_cap_is_set_and_shown(service, carol):
     assert "25 %" in carol.get(place()).text
     refused = carol.post(place("visits", "caps"), analyst="<b>bob</b>", quota="2")
     assert refused.status_code == 422
-    assert "quota must lie between 0 and 1" in refused.text
+    assert "a quota is a fraction of the budget, from 0 to 1" in refused.text
     assert 'value="&lt;b&gt;bob&lt;/b&gt;"' in refused.text
     assert "<b>bob</b>" not in refused.text
     assert fields_of(refused.text, place("visits", "caps"))["quota"] == "2"

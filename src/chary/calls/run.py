@@ -390,13 +390,16 @@ def publishing() -> list[str]:
 def titled(kind: str) -> str:
     """The title of a stored kind: that of the call, or that of the run followed by the question's last word.
 
-    >>> titled("release_if"), titled("fraction"), titled("multiplicative_weights_ask")
-    ('Release if', 'Proportion', 'PMW ask')
+    >>> [titled(kind) for kind in ("fraction", "multiplicative_weights_ask", "agreed_watch")]
+    ['Proportion', 'PMW ask', 'Prepaid tests of groups']
     """
     known, run, words = declared(kind), run_asked(kind), kind.split("_")
     if known.title is not None:
         return known.title
-    return " ".join(words).capitalize() if run is None else f"{titled(run.kind)} {words[-1]}"
+    if run is None:
+        return " ".join(words).capitalize()
+    # Ledgers hold questions about groups under a word of their own.
+    return f"{titled(run.kind)} {'of groups' if words[-1] == 'watch' else words[-1]}"
 
 
 # Runs that are asked one question, or one for each group at once.

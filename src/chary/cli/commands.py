@@ -145,6 +145,8 @@ def taken(group: Any, values: dict[str, Any]) -> Any:
 Table = Annotated[str | None, typer.Option(help="Table of a DuckDB file or a server.")]
 Columns = Annotated[str | None, typer.Option(help="Types of a CSV's columns: age=BIGINT,cost=DOUBLE.")]
 InferTypes = Annotated[bool, typer.Option("--infer-types", help="The types of a CSV are public: infer them.")]
+Unit = Annotated[str | None, typer.Option(help="Column that names the privacy unit.")]
+Unpivot = Annotated[str | None, typer.Option(help="Turn a wide table long; KEY,VALUE name the new columns.")]
 Dialect = Annotated[list[str] | None, typer.Option(help="CSV format, such as delimiter=; (repeatable).")]
 
 
@@ -154,14 +156,14 @@ class SourceOptions:
 
     panel: ClassVar[str] = "Rows"
     file: Annotated[str, typer.Argument(help="CSV, Parquet or DuckDB file, or postgresql://role@host/database.")]
-    unit: Annotated[str | None, typer.Option(help="Column that names the privacy unit.")] = None
+    unit: Unit = None
     row_level: Annotated[bool, typer.Option("--row-level", help="Row-level privacy: each row is a unit.")] = False
     neighbors: Annotated[str, typer.Option(help=Expert("Neighbors: add_remove or replace one unit."))] = "add_remove"
     table: Table = None
     engine: Annotated[
         str | None, typer.Option(help=Expert("Engine of the queries: spark, spark://HOST:PORT or sc://HOST."))
     ] = None
-    unpivot: Annotated[str | None, typer.Option(help="Turn a wide table long; KEY,VALUE name the new columns.")] = None
+    unpivot: Unpivot = None
     blocks: Annotated[
         str | None,
         typer.Option(help=Expert("One budget a block: column=day,every=month,since=2012-01; kept=24 closes older.")),
@@ -204,7 +206,9 @@ class CheckedOptions:
 
     panel: ClassVar[str] = "Rows"
     file: Annotated[str, typer.Argument(help="CSV, Parquet or DuckDB file, or a folder of Parquet files.")]
+    unit: Unit = None
     table: Table = None
+    unpivot: Unpivot = None
     columns: Columns = None
     infer_types: InferTypes = False
     csv_format: Dialect = None

@@ -140,7 +140,7 @@ class Settings:
         """The options of a command with what need not be typed."""
         found = values | ({"file": self.said.file} if self.said.file is not None else {})
         found = self._from(str(self.said.place), dict(self.said.options), found)
-        if "unit" in found:
+        if {"unit", "ledger"} <= found.keys():
             found = self._from(LEDGER, _recorded(found, self.said.dataset), found)
         picture = found.get("plot")
         if picture is not None and self.said.plots is not None and picture.parent == Path():

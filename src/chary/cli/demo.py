@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from chary.calls.run import titled
 from chary.charts import plotter
 from chary.cli.commands import AsJson
 from chary.cli.output import console, show_json, show_table
@@ -79,7 +80,7 @@ def headline(story: Story) -> str:
 def _by_kind(history: list[Entry]) -> dict[str, list[Entry]]:
     kinds: dict[str, list[Entry]] = {}
     for entry in history:
-        name = f"{entry.kind} (interrupted)" if entry.state == "reserved" else entry.kind
+        name = titled(entry.kind) + (" (interrupted)" if entry.state == "reserved" else "")
         kinds.setdefault(name, []).append(entry)
     return kinds
 

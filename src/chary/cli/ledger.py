@@ -9,7 +9,7 @@ from rich.progress import Progress
 
 from chary.addresses import Address, place_of, without_password
 from chary.answers import Spending, bytes_in_json, in_text
-from chary.calls.call import named
+from chary.calls.run import titled
 from chary.cli import config, output
 from chary.cli.commands import AsJson, Found, Shown, plainly
 from chary.core.charges import accounts_of, spent_of
@@ -36,6 +36,9 @@ Analysts = Annotated[list[str], typer.Argument(help="Names of analysts.")]
 BROKEN = 2
 # What a part was charged is drawn as a bar; all of the budget is so long.
 _BAR, _LONG = "\u2587", 20
+_COLUMNS = ("call", "time", "analyst", "kind", "state", "tests", "hits", "charged")
+# Where there is little room, times are to the minute.
+_MINUTE = len("2026-11-22 17:43")
 # Asked once: the bar would fill a log file with its frames.
 QUIET = not output.errors.is_terminal
 
@@ -50,9 +53,10 @@ def show(file: File, dataset: Dataset = None) -> Found:
     def people(_: Any) -> None:
         for name, budget, spent, calls, partitions in found:
             title = f"{name}: {priced(spent.share, 1 - spent.share)} of {budget}"
-            output.show_table(
-                ["call", "time", "analyst", "kind", "state", "tests", "hits", "charged"], map(_row, calls), title
-            )
+            lines: list[tuple[Any, ...]] = [_row(call) for call in calls]
+            if not output.fits(_COLUMNS, lines):
+                lines = [(number, time[:_MINUTE], *told) for number, time, *told in lines]
+            output.show_table(_COLUMNS, lines, title)
             for held in partitions:
                 title = f"parts of {held.partition}: {percent(held.spent)}"
                 rows = ((name, percent(share), _BAR * round(_LONG * share)) for name, share in held.parts.items())
@@ -68,11 +72,11 @@ def verify(file: File, head: Seen = None) -> Found:
     verdict = _verdict(file, None if head is None else Head.parse(head))
 
     def people(_: Any) -> None:
-        output.console.print(
-            f"{counted(verdict.entries, 'entry', 'entries')}, " + ("all in order" if verdict.ok else "BROKEN")
-        )
+        entries = counted(verdict.entries, "entry", "entries")
+        told = "BROKEN" if verdict.entries else "nothing could be verified"
+        output.console.print(f"{entries}, all in order" if verdict.ok else f"{entries}: {told}")
         for problem in verdict.problems:
-            output.console.print(f"  {problem}", markup=False)
+            output.console.print(f"  {problem}", markup=False, soft_wrap=True)
 
     yield Shown({"ok": verdict.ok, "entries": verdict.entries, "problems": verdict.problems}, people)
     if not verdict.ok:
@@ -198,7 +202,7 @@ def _row(entry: statement.Entry) -> tuple[Any, ...]:
         entry.call,
         output.moment(entry.time),
         entry.analyst,
-        named(entry.kind),
+        titled(entry.kind),
         "damaged" if entry.damage else entry.state,
     )
     return *told, entry.tests, entry.hits, percent(entry.share)

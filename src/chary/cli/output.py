@@ -102,11 +102,20 @@ def moment(time: str) -> str:
     return f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M:%S %Z}"
 
 
+def fits(columns: Sequence[str], rows: Iterable[Sequence[Any]], between: int = 1) -> bool:
+    """Whether no cell of a table has to be broken, with so much space between columns.
+
+    >>> fits(["call", "kind"], [[1, "test"]]), fits(["call", "kind"], [[1, 1000 * "t"]])
+    (True, False)
+    """
+    found = zip(columns, *([shown(cell) for cell in row] for row in rows), strict=True)
+    return sum(max(map(len, column)) + between for column in found) < console.width - _BORDER
+
+
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
     """A table with a header."""
     texts = [[shown(value) for value in row] for row in rows]
-    needed = [max(map(len, column)) + _BORDER for column in zip(columns, *texts, strict=True)]
-    roomy = sum(needed) < console.width
+    roomy = fits(columns, texts, _BORDER)
     table = Table(title=title) if roomy else Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for column in columns:
         # Numbers, intervals and words of one line are never broken; names are, where there is no room.

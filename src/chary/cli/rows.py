@@ -19,7 +19,7 @@ from chary.calls import Call, Run
 from chary.cli import answers, commands, output
 from chary.cli.config import KINDS, TYPED, Settings, check_rows, is_ledger
 from chary.cli.forms import Form, flag, in_options
-from chary.cli.session import Opened, ask, blocked, budget_unsaid, declared, dialect
+from chary.cli.session import Opened, ask, blocked, budget_unsaid, declared, dialect, unpivoted
 from chary.config import NAME
 from chary.core import charges, quote
 from chary.data import Check
@@ -234,7 +234,8 @@ def _check(ctx: typer.Context, **values: Any) -> None:
     settings = Settings.of(values, typed(ctx, values))
     said = commands.CheckedOptions(**settings.filled(values))
     with output.spinning("reading"):
-        read: dict[str, Any] = {"infer_types": said.infer_types, "table": said.table}
+        read: dict[str, Any] = {"infer_types": said.infer_types, "table": said.table, "unit": said.unit}
+        read["unpivot"] = unpivoted(said.unpivot)
         found = checked(said.file, columns=declared(said.columns), csv=dialect(said.csv_format), **read)
     if as_json:
         output.errors.print(NOT_PRIVATE, soft_wrap=True)

@@ -137,6 +137,11 @@ def blocked(said: str | None) -> Blocks | None:
     return config.blocks(named)
 
 
+def unpivoted(said: str | None) -> tuple[str, str] | None:
+    """The columns that `--unpivot` names."""
+    return None if said is None else _pair(said, "--unpivot", "day,kwh")
+
+
 def _in_blocks(session: Session, ends: tuple[str | None, str | None]) -> Session:
     if session.spine.blocks is None:
         raise InvalidParameter(
@@ -196,7 +201,7 @@ def _open(
     common["engine"] = source.engine
     common |= {"columns": declared(source.columns), "csv": dialect(source.csv_format)}
     common["blocks"] = blocked(source.blocks)
-    common["unpivot"] = None if source.unpivot is None else _pair(source.unpivot, "--unpivot", "day,kwh")
+    common["unpivot"] = unpivoted(source.unpivot)
     return open(source.file, privacy_unit=source.unit, **common)
 
 

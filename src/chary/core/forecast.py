@@ -125,7 +125,8 @@ class Outlook:
             way_out = f" ({RAISE}: with {confident} none comes at {plain(self.least_bar or 0)})"
             mark = way_out if self.false_alarms >= MANY else ""
             expected = _few(self.false_alarms)
-            told.append(f"Expected false alarms if all values are {plain(self.truth)}: {expected}{mark}")
+            hint = "" if self.truth else "; for larger usual values, quote with truth="
+            told.append(f"Expected false alarms if all values are {plain(self.truth)}: {expected}{mark}{hint}")
         tests = "the test does not report" if self.tests == 1 else f"none of {self.tests:,} tests reports"
         told.append(f"With {confident}, {tests} a value {plain(self.margin)} or more below the threshold")
         if self.value_error is not None:

@@ -17,7 +17,7 @@ OFFSET: Final = "[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?"
 # A table may have thousands of columns, and a message is one sentence.
 _SHOWN: Final = 5
 # Who mistook a name wants to see those that there are.
-_LISTED: Final = 30
+_LISTED: Final = 20
 
 
 class TypeClass(StrEnum):

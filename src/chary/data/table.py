@@ -445,13 +445,16 @@ def check(
     csv: CSVFormat | None = None,
     infer_types: bool = False,
     table: str | None = None,
+    unit: str | None = None,
+    unpivot: tuple[str, str] | None = None,
 ) -> Check:
     """How many rows there are, and by column how many cells are not of the type declared for it.
 
     This is for who owns the rows, before others ask about them: **the figures are exact and not private**. A session
     and a service tell an analyst nothing of it. The parameters are those of `open`, which reads the rows in the same
     way. Cells that are empty, blank or NULL are of every type. Sources with types of their own, such as Parquet and
-    DuckDB files, have no such cells. Nothing is charged and no ledger is made.
+    DuckDB files, have no such cells. With `unpivot` and the column of its `unit`, a wide table is checked as it will be
+    asked. Nothing is charged and no ledger is made.
 
     Errors: those of `open` for the source.
 
@@ -462,14 +465,23 @@ def check(
     """
     # Neighbours do not matter where nothing is asked privately.
     read: dict[str, Any] = {"columns": columns, "csv": csv, "infer_types": infer_types, "table": table}
-    rows = RowTable.open(source, neighbor_relation=NeighborRelation(Neighbors.REPLACE, None), **read)
+    by = None if unpivot is None else unit
+    rows = RowTable.open(source, neighbor_relation=NeighborRelation(Neighbors.REPLACE, by), unpivot=unpivot, **read)
     with closing(rows):
+        if unpivot is not None:
+            held = rows.snapshot(list(unpivot)).run()
+            strings = [name for name in unpivot if rows.schema[name] == TypeClass.STRING]
+            lengths = {name: ends for name in strings if (ends := _ends(held[name])) is not None}
+            return Check(len(held[unpivot[0]]), _declared(rows, columns), rows.unparsed, lengths)
         found = int(rows.prepare(count()).run())
         texts = _texts(RowSource.of(source, table, columns, said=csv, infers=infer_types), rows)
-    types = {name: SQL_TYPES.get(kind, kind.upper()) for name, kind in rows.schema.items()} | (columns or {})
-    return Check(
-        found, types, rows.unparsed, {name: ends for name in texts if (ends := _ends(texts[name])) is not None}
-    )
+    lengths = {name: ends for name in texts if (ends := _ends(texts[name])) is not None}
+    return Check(found, _declared(rows, columns), rows.unparsed, lengths)
+
+
+def _declared(rows: RowTable, columns: dict[str, str] | None) -> dict[str, str]:
+    """The types of columns, as declared where they are."""
+    return {name: SQL_TYPES.get(kind, kind.upper()) for name, kind in rows.schema.items()} | (columns or {})
 
 
 def _texts(source: RowSource, rows: RowTable) -> dict[str, Any]:

@@ -241,11 +241,26 @@ def serve(
     if said.service.workers == 1:
         _serve(said, as_json, demo=False)
         return
+    _check_free(said.service)
     _tell(_served(said) | {"processes": said.service.workers}, as_json)
     listen_together(config, said)
 
 
+def _check_free(said: ServiceOptions) -> None:
+    """Refuse a port on which another program listens, before a dataset is opened."""
+    family = socket.AF_INET6 if ":" in said.host else socket.AF_INET
+    with socket.socket(family) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((said.host, said.port))
+            return
+        except OSError as error:
+            told = f"port {said.port} of {said.host} cannot be used ({(error.strerror or 'refused').lower()})"
+    raise InvalidParameter(f"{told}: name another one, such as --port {said.port + 1 if said.port < 65_535 else 8321}")
+
+
 def _serve(config: ServiceConfig, as_json: bool, *, demo: bool) -> None:
+    _check_free(config.service)
     service = opened_service(config)
     told = _served(config)
     if demo:

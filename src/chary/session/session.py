@@ -642,7 +642,7 @@ class Session(Verbs, Growing):
         """Cap one analyst at a fraction of the dataset's budget, its quota, inside the dataset's own cap."""
         part = exact(quota, "quota")
         if not 0 <= part <= 1:
-            raise InvalidParameter("quota must lie between 0 and 1, such as set_quota('alice', 0.5)")
+            raise InvalidParameter("a quota is a fraction of the budget, from 0 to 1, such as 0.5 for half of it")
         self.spine.ledger.set_quota(self.spine.dataset, analyst, self.spine.filter.shares.cap(part))
 
     @property
