@@ -14,9 +14,9 @@ import polars as pl
 import chary
 from chary import Budget, count
 from chary.accounting import Pure, four_digits_down, largest_size
-from chary.accounting.growing_rounds import GrowingRounds, growing_error_up, published_growing_error
 from chary.accounting.sharp_tests import sharp_table
 from chary.accounting.sharp_widths import sharp_width
+from chary.accounting.sparse_vector import GrowingRounds, growing_error_up, published_growing_error
 from chary.calls import GrowingTests
 from chary.filters import RenyiFilter
 from chary.mechanisms.threshold_tests import SharpSampler

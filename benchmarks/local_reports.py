@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from chary.accounting.local_reports import local_channels, people_needed
+from chary.accounting.accuracy import local_channels, people_needed
 from chary.mechanisms import KRandomizedResponse, LocalHashing, UnaryEncoding
 from measuring import best, duration, machine, show
 

@@ -19,8 +19,7 @@ from chary.calls import MWEM
 from chary.data import Predicate
 from chary.data.universe.counts import CellCounts, CellQueries, CellReader
 from chary.data.universe.regions import located, matrix
-from chary.mechanisms.mwem import MwemRounds
-from chary.mechanisms.weights import PublicHistogram
+from chary.mechanisms.weights import MwemRounds, PublicHistogram
 from chary.noise import OperatingSystem
 from chary_research.published import published_mwem_error
 from growing_tables import GrowingTable, adult

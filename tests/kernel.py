@@ -13,7 +13,7 @@ BEGIN, END = "<!-- modules -->", "<!-- end of modules -->"
 # Each part with the modules that do it and what they are trusted for.
 PARTS = {
     "noise": (
-        ("noise/source", "noise/partition", "noise/laplace", "noise/gaussian", "noise/choice"),
+        ("noise/source", "noise/partition", "noise/laplace", "noise/gaussian"),
         "every draw: exact distributions from the operating system's randomness",
     ),
     "transaction": (

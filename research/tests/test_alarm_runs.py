@@ -8,8 +8,7 @@ import scipy
 from tests.paths import beside
 
 from chary.mechanisms import Laplace
-from chary.mechanisms.gaussian import RestartingThreshold
-from chary.mechanisms.threshold_tests import ThresholdLaw
+from chary.mechanisms.threshold_tests import RestartingThreshold, ThresholdLaw
 from chary.noise import Seeded
 from chary_research.experiments import DataFolder
 from chary_research.experiments.alarms import (

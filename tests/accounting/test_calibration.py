@@ -14,8 +14,8 @@ from chary.accounting import (
     plain_noise,
     published_total,
 )
-from chary.accounting.calibration import four_digits_up
 from chary.accounting.composition import optimal_delta
+from chary.accounting.numerics import four_digits_up
 from chary.errors import InvalidParameter
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chary.accounting.growing_rounds import GrowingRounds, round_noise
-from chary.accounting.sparse_vector import reach
+from chary.accounting.sparse_vector import GrowingRounds, reach, round_noise
 from chary.errors import InvalidParameter
 from tests.mechanisms.sparse_laws import pmf
 

@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chary.accounting import error_up, sparse_noise
-from chary.accounting.growing_rounds import (
+from chary.accounting.sparse_vector import (
     GrowingRounds,
     RoundAsked,
     growing_error_up,
     growing_failure_up,
     published_failure,
     published_growing_error,
+    reach,
     round_noise,
 )
-from chary.accounting.sparse_vector import reach
 from chary.errors import InvalidParameter
 from tests.mechanisms.sparse_laws import pmf
 

@@ -15,7 +15,7 @@ from chary.accounting.synthesis import (
     mwem_margins_up,
 )
 from chary.errors import InvalidParameter
-from chary.mechanisms.mwem import MwemRounds
+from chary.mechanisms.weights import MwemRounds
 from chary_research.published import published_mwem_error
 
 SIZES = [{"epsilon": "0.3"}, {"epsilon": 8}, {"rho": "0.001"}, {"rho": 2}]

@@ -5,8 +5,8 @@ from fractions import Fraction
 import pytest
 
 from chary.accounting import exact_total, loss_down, not_prior_q, sharp_width, zero_concentrated_rho_down
+from chary.accounting.accuracy import local_channels, people_needed
 from chary.accounting.charging_curve import hits_needed
-from chary.accounting.local_reports import local_channels, people_needed
 from chary.accounting.schedules import Law, epochs_rows, every_rows, population_risk_up, static_rows
 from chary.accounting.sharp_widths import laplace_width
 from chary.accounting.weights import published_weights_rows, sparse_weights_rows

@@ -8,8 +8,7 @@ from scipy import stats
 
 from chary.accounting import above_threshold_epsilons_up, noisy_max_epsilon_up
 from chary.errors import InvalidParameter
-from chary.mechanisms import GaussianMax, GaussianThreshold
-from chary.mechanisms import gaussian as module
+from chary.mechanisms import GaussianMax, GaussianThreshold, choices, threshold_tests
 from chary.noise import Deviate, OperatingSystem, Seeded
 from chary.noise.gaussian import Normals
 from tests.mechanisms.gaussian_laws import grid_pairs, log_stopping, log_stopping_afresh, log_winner
@@ -112,13 +111,13 @@ def test_all_candidates_compared_exactly_give_the_same_winner(monkeypatch):
 )
 def test_bits_that_a_tie_has_drawn_stay_with_their_value(words, winner, monkeypatch):
     """Three equal sums, as far as they are known: the best so far meets the third with the bits that it won by."""
-    monkeypatch.setattr(module, "normals", lambda source, size: Normals(np.full(size, 77)))
+    monkeypatch.setattr(choices, "normals", lambda source, size: Normals(np.full(size, 77)))
     assert GaussianMax(3).step(np.array([6, 6, 6]), Scripted(words)) == winner
 
 
 @pytest.mark.parametrize(("words", "above"), [([9, 4], True), ([4, 9], False)])
 def test_bits_that_a_test_has_drawn_stay_with_the_threshold(words, above, monkeypatch):
-    monkeypatch.setattr(module, "deviate", lambda source: Deviate(77, 31))
+    monkeypatch.setattr(threshold_tests, "deviate", lambda source: Deviate(77, 31))
     test = GaussianThreshold(5, 1, 1)
     found, held = test.step(Fraction(5), Deviate(77, 31), Scripted(words))
     assert (found, held) == (above, Deviate(77 << 64 | words[1], 95))

@@ -9,9 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chary.mechanisms.mwem import MwemRounds
 from chary.mechanisms.small_database import Classes, SmallDatabases
-from chary.mechanisms.weights import MultiplicativeWeights, PublicHistogram, WeightVector
+from chary.mechanisms.weights import MultiplicativeWeights, MwemRounds, PublicHistogram, WeightVector
 from chary.noise import OperatingSystem, Seeded
 from tests.mechanisms.laws import entropy
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chary.accounting.local_reports import (
+from chary.accounting.accuracy import (
     Channel,
     best_groups,
     category_channel,

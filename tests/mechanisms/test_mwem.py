@@ -11,7 +11,7 @@ from chary.accounting import Joint, ZeroConcentrated
 from chary.accounting.synthesis import mwem_error_up, mwem_law, mwem_margins_up
 from chary.errors import InvalidParameter
 from chary.mechanisms import Exponential, PermuteAndFlip
-from chary.mechanisms.mwem import MwemRounds, best_round, missed, weighted
+from chary.mechanisms.weights import MwemRounds, best_round, missed, weighted
 from chary.noise import OperatingSystem, Seeded
 from tests.mechanisms.matrix_cells import Sets, people_of
 

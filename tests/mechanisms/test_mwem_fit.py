@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chary.accounting.synthesis import REACH
-from chary.mechanisms.mwem import PASSES, STEEPEST, Exponents, Fit, MwemRounds, Round, best_round, missed, weighted
+from chary.mechanisms.weights import PASSES, STEEPEST, Exponents, Fit, MwemRounds, Round, best_round, missed, weighted
 from chary.noise import OperatingSystem, Seeded
 from tests.mechanisms.matrix_cells import COLUMNS, ROWS, Sets, people_of
 

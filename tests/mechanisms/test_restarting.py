@@ -11,7 +11,7 @@ from scipy import stats
 from chary.accounting import above_threshold_epsilons_up
 from chary.accounting.gaussian_runs import Losses, PureStopping
 from chary.mechanisms import GaussianThreshold
-from chary.mechanisms.gaussian import RestartingThreshold
+from chary.mechanisms.threshold_tests import RestartingThreshold
 from chary.noise import Seeded
 from tests.mechanisms.gaussian_laws import log_restarting
 

@@ -19,10 +19,7 @@ from chary.accounting.accuracy import share_interval as share_interval
 from chary.accounting.accuracy import utility_loss_up as utility_loss_up
 from chary.accounting.accuracy import variance_down as variance_down
 from chary.accounting.accuracy import vote_lead_up as vote_lead_up
-from chary.accounting.calibration import charging_size as charging_size
-from chary.accounting.calibration import four_digits_down as four_digits_down
-from chary.accounting.calibration import largest_size as largest_size
-from chary.accounting.calibration import plain_noise as plain_noise
+from chary.accounting.charging_curve import charging_size as charging_size
 from chary.accounting.charging_curve import exact_delta as exact_delta
 from chary.accounting.charging_curve import exact_tail_total as exact_tail_total
 from chary.accounting.charging_curve import exact_total as exact_total
@@ -72,6 +69,7 @@ from chary.accounting.gaussian_noise import discrete_gaussian_delta_up as discre
 from chary.accounting.gaussian_noise import discrete_gaussian_variance as discrete_gaussian_variance
 from chary.accounting.gaussian_noise import gaussian_delta as gaussian_delta
 from chary.accounting.gaussian_noise import gaussian_sigma as gaussian_sigma
+from chary.accounting.gaussian_noise import plain_noise as plain_noise
 from chary.accounting.gaussian_noise import zero_concentrated_rho_down as zero_concentrated_rho_down
 from chary.accounting.gaussian_runs import runs_epsilon_up as runs_epsilon_up
 from chary.accounting.gaussian_runs import runs_noise as runs_noise
@@ -116,6 +114,8 @@ from chary.accounting.menu_curve import target_total as target_total
 from chary.accounting.noise_laws import GaussianLaw as GaussianLaw
 from chary.accounting.noise_laws import LaplaceLaw as LaplaceLaw
 from chary.accounting.noise_laws import NoiseLaw as NoiseLaw
+from chary.accounting.numerics import four_digits_down as four_digits_down
+from chary.accounting.numerics import largest_size as largest_size
 from chary.accounting.sharp_tests import SharpTest as SharpTest
 from chary.accounting.sharp_tests import next_miss_up as next_miss_up
 from chary.accounting.sharp_tests import sharp_table as sharp_table

@@ -480,3 +480,50 @@ def _least(total: Callable[[int], float], low: int, high: int) -> float:
         part = int((high - low) * _GOLDEN)
         low, high = (low, high - part) if total(low + part) <= total(high - part) else (low + part, high)
     return min(total(n) for n in range(low, high + 1, max(1, (high - low) // _FEW_HITS)))
+
+
+# The largest epsilon per call by any total of target charging.
+
+# A total may be infinite: no step divides by more than this. Secants stay 1/20 of the way from both ends, so that each
+# shortens the bracket even where the function is far from straight.
+_FAR: Final = 1e6
+_EDGE: Final = 0.05
+
+
+def charging_size(total: Callable[..., float], *, epsilon: Number, delta: Number, hits: int) -> Fraction:
+    """The largest epsilon per call with which `hits` hits fit, by one of the totals of target charging.
+
+    >>> from chary.accounting import published_total
+    >>> round(float(charging_size(published_total, epsilon=1, delta=1e-6, hits=50)), 5)
+    0.01261
+    """
+    most = float(positive(epsilon, "epsilon"))
+
+    def reached(size: float) -> float:
+        """Of what there is."""
+        return total(epsilon_per_call=size, hits=hits, delta=delta) / most
+
+    return Fraction(_where_one(reached, most))
+
+
+def _where_one(reached: Callable[[float], float], most: float) -> float:
+    """Like `largest_size`, for a rising function that is at most 1 where a size fits: by secants of logarithms.
+
+    Every other step halves, and the secants aim a little to the left, where sizes fit.
+    """
+    high, above = most, reached(most)
+    if above <= 1:
+        return most
+    low, below = most / 2, reached(most / 2)
+    while below > 1:
+        high, above = low, below
+        low /= max(2.0, min(below, _FAR))
+        below = reached(low)
+    halve = False
+    while high > low * numerics.SIZE_RATIO:
+        share = 0.5 if halve or not below > 0 else math.log(below) / (math.log(below) - math.log(above))
+        middle = low * (high / low) ** min(max(share, _EDGE), 1 - _EDGE)
+        found = reached(middle)
+        low, below, high, above = (middle, found, high, above) if found <= 1 else (low, below, middle, found)
+        halve = not halve
+    return low

@@ -1,6 +1,7 @@
 """Discrete and continuous Gaussian noise: variance, zero-concentrated rho, the curve of epsilon and delta."""
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
@@ -9,8 +10,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from chary.accounting.composition import capacity_down, epsilon_up
-from chary.accounting.numerics import doubled, geometric_mean, least
+from chary.accounting.composition import LARGEST_TIMES, capacity_down, epsilon_up, optimal_delta
+from chary.accounting.composition import MARGIN as COMPOSED
+from chary.accounting.numerics import doubled, geometric_mean, largest_size, least
 from chary.errors import InvalidParameter
 from chary.numbers import Number, plain, positive, probability, whole
 
@@ -260,3 +262,33 @@ def gaussian_sigma(*, epsilon: Number, delta: Number, sensitivity: Number) -> fl
     root = scipy.optimize.brentq(excess, math.log(1e-3 / (1 + eps)), -math.log(target), xtol=1e-13)
     # The factor covers brentq's 1e-13 and the error of the curve, in the direction of more noise.
     return float(positive(sensitivity, "sensitivity")) * math.exp(root) * (1 + 1e-10)
+
+
+# Many answers paid beforehand: the better of Laplace and Gaussian noise.
+
+
+@dataclass(frozen=True)
+class PlainNoise:
+    """The least noise of many answers under a budget: its standard deviation, and whether it is Gaussian."""
+
+    deviation: float
+    gaussian: bool
+
+
+def plain_noise(*, epsilon: Number, delta: Number, tests: int) -> PlainNoise:
+    """The least noise of this many answers of sensitivity 1, all paid beforehand.
+
+    The better of Laplace noise under optimal composition, which no other theorem undercuts, and of continuous Gaussian
+    noise, calibrated exactly.
+
+    >>> plain_noise(epsilon=1, delta=1e-6, tests=10_000)
+    PlainNoise(deviation=422.46..., gaussian=True)
+    """
+    total, failure = float(positive(epsilon, "epsilon")), float(probability(delta, "delta"))
+    if whole(tests, "tests") > LARGEST_TIMES:
+        raise InvalidParameter(f"optimal composition is worked out for at most {LARGEST_TIMES} tests")
+    # The float of a delta may be above it by half a unit: the margin of 1e-11 covers that many times over.
+    room = failure * (1 - COMPOSED)
+    laplace = math.sqrt(2) / largest_size(lambda size: optimal_delta(size, tests, total) <= room, total)
+    gaussian = gaussian_sigma(epsilon=epsilon, delta=failure, sensitivity=math.sqrt(tests))
+    return PlainNoise(min(laplace, gaussian), gaussian <= laplace)

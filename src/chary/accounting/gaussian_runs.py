@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from chary.accounting import calibration, composition, gaussian_selection
+from chary.accounting import composition, gaussian_selection, numerics
 from chary.accounting.events import Event
 from chary.accounting.numerics import LogCdf, largest
 from chary.errors import InvalidParameter, NotPriced
@@ -175,7 +175,7 @@ def runs_noise(
 
     def fits(precision: float) -> bool:
         try:
-            return lost(calibration.four_digits_up(1 / precision)) <= total
+            return lost(numerics.four_digits_up(1 / precision)) <= total
         except InvalidParameter:
             return False
 
@@ -184,7 +184,7 @@ def runs_noise(
     most = float(1 / widest)
     while fits(most):
         most *= 2
-    return calibration.four_digits_up(1 / calibration.largest_size(fits, most))
+    return numerics.four_digits_up(1 / numerics.largest_size(fits, most))
 
 
 def _later(first: int, last: int, focus: int) -> Iterator[int]:

@@ -25,6 +25,7 @@ import scipy
 from numpy.typing import NDArray
 
 from chary.errors import InvalidParameter
+from chary.numbers import plain
 
 # Weights of binomial distributions for any number of trials: one at sixty digits, its neighbours by their ratios.
 #
@@ -584,3 +585,58 @@ def most_kept(bound: Callable[[int], float], target: float, low: int = 1, most: 
         return max(math.isqrt(low * high), low + 1) if high > 2 * low else (low + high) // 2
 
     return largest(lambda number: bound(number) <= target, low, most, middle=middle, ratio=_THOUSANDTH)
+
+
+# The largest sizes that fit a budget, and sizes of four digits.
+
+# Four digits are short to read and to keep in a ledger, and lose a thousandth at most, on the side that fits.
+_SHORT: Final = 4
+# A ten-thousandth of a size is nothing that can be measured, and only `low`, which was seen to fit, is returned.
+SIZE_RATIO: Final = 1.0001
+# 2**-80 is 1e-24: whatever does not fit there never fits, and the search must end.
+_HALVINGS: Final = 80
+
+
+def largest_size(fits: Callable[[float], bool], most: float) -> float:
+    """The largest size up to `most` that fits, to one part in ten thousand, never above, by bisection of its logarithm.
+
+    Smaller sizes must fit wherever larger ones do. `InvalidParameter` if not even `most / 2**80` fits.
+
+    >>> largest_size(lambda size: size <= 0.3, 1), largest_size(lambda size: True, 1)
+    (0.2999..., 1)
+    """
+    if fits(most):
+        return most
+    low, high = most / 2, most
+    while not fits(low):
+        low, high = low / 2, low
+        if low * 2**_HALVINGS < most:
+            raise InvalidParameter(f"nothing fits, not even a size of {plain(low)}")
+    return largest(fits, low, high, middle=geometric_mean, ratio=SIZE_RATIO)
+
+
+def four_digits_down(size: Fraction | float) -> Fraction:
+    """A positive number rounded down to four digits, or to an integer.
+
+    >>> four_digits_down(Fraction(1, 3)), four_digits_down(0.0123456)
+    (Fraction(3333, 10000), Fraction(617, 50000))
+    """
+    number, unit = Fraction(size), _unit(size)
+    return math.floor(number / unit) * unit
+
+
+def four_digits_up(size: Fraction | float) -> Fraction:
+    """A positive number rounded up to four digits, or to an integer.
+
+    >>> four_digits_up(Fraction(1, 3)), four_digits_up(12345.6)
+    (Fraction(1667, 5000), Fraction(12346, 1))
+    """
+    number, unit = Fraction(size), _unit(size)
+    return math.ceil(number / unit) * unit
+
+
+def _unit(size: Fraction | float) -> Fraction:
+    exponent = 0
+    while size * 10**exponent < 10 ** (_SHORT - 1):
+        exponent += 1
+    return Fraction(1, 10**exponent)

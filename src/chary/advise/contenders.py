@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from chary.accounting import accuracy, calibration, charging_curve, events, runs_noise, sparse_vector
+from chary.accounting import accuracy, charging_curve, events, gaussian_noise, runs_noise, sparse_vector
 from chary.advise import options
 from chary.amounts import DELTA_STEPS, Amount
 from chary.calls import prepaid_tests, thresholds
@@ -18,7 +18,7 @@ from chary.data import count
 from chary.errors import BudgetExceeded, InvalidParameter, NotPriced
 from chary.filters import Budget, Price, largest_call
 from chary.mechanisms import Gaussian, Laplace
-from chary.mechanisms.gaussian import ROOT_OF_THREE_UP
+from chary.mechanisms.threshold_tests import ROOT_OF_THREE_UP
 from chary.numbers import exact
 
 # The mechanisms that run threshold tests in a session, each calibrated to the largest size that fits into the room.
@@ -421,7 +421,7 @@ _FINE: Final = 10**9
 def best_theorem(wanted: options.Wanted, budget: Budget) -> options.Option:
     """Plain composition by the best theorem, or with Gaussian noise calibrated exactly."""
     epsilon, delta = _approximate(budget)
-    noise = calibration.plain_noise(epsilon=epsilon, delta=delta, tests=wanted.paid_tests)
+    noise = gaussian_noise.plain_noise(epsilon=epsilon, delta=delta, tests=wanted.paid_tests)
     deviation = noise.deviation * wanted.steps
     if noise.gaussian:
         error = accuracy.gaussian_error_up(Fraction(deviation) ** 2, tests=wanted.tests, confidence=wanted.confidence)
@@ -515,7 +515,7 @@ def _by_total(total: Callable[..., float], wanted: options.Wanted, budget: Budge
 
 @lru_cache(maxsize=_KEPT)
 def _charging_size(total: Callable[..., float], epsilon: Fraction, delta: Fraction, hits: int) -> Fraction:
-    return calibration.charging_size(total, epsilon=epsilon, delta=delta, hits=hits)
+    return charging_curve.charging_size(total, epsilon=epsilon, delta=delta, hits=hits)
 
 
 def _approximate(budget: Budget) -> tuple[Fraction, Fraction]:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Self, cast
 
 import numpy as np
 
-from chary.accounting import accuracy, calibration, events, gaussian_selection
+from chary.accounting import accuracy, events, gaussian_selection, numerics
 from chary.answers import Answer, Key, NoisyNumber, in_json, scalar
 from chary.calls import fields
 from chary.calls.algorithm import ScoreFunction, distance_steps, failed, score_step, score_steps
@@ -23,7 +23,7 @@ from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Neighbors, Poll, Query, Rows, Sum, Votes, count
 from chary.data.queries.stored import stored
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
-from chary.mechanisms import additive, boundaries, choices, gaussian, threshold_tests
+from chary.mechanisms import additive, boundaries, choices, threshold_tests
 from chary.mechanisms.additive import Integers
 from chary.noise import Source
 from chary.numbers import SMALLEST_EPSILON, Number, exact, plain
@@ -117,7 +117,7 @@ class Gaps:
 @lru_cache(maxsize=KEPT)
 def noise_for(gaps: Gaps, epsilon: Fraction) -> Fraction:
     """The least noise in steps that is epsilon-DP, rounded up to four digits."""
-    return calibration.four_digits_up(
+    return numerics.four_digits_up(
         gaussian_selection.noisy_max_noise(epsilon, gaps.keys, sensitivity=gaps.sensitivity, spread=gaps.spread)
     )
 
@@ -390,7 +390,7 @@ def _by_gaussian_noise(call: Choose, query: Query, spine: Spine) -> Plan[ChosenK
     low, high, keys = Fraction(call.low or 0), Fraction(call.high or 0), query.keys or ()
     gaps = Gaps.of(query, spine.rows.neighbor_relation, low, high)
     said = None if call.epsilon is None else Fraction(call.epsilon)
-    mechanism = gaussian.GaussianMax(Fraction(call.noise or 0) / query.grid if said is None else noise_for(gaps, said))
+    mechanism = choices.GaussianMax(Fraction(call.noise or 0) / query.grid if said is None else noise_for(gaps, said))
     noise = Fraction(mechanism.noise)
 
     def run(data: Data) -> Result:

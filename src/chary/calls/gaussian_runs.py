@@ -20,7 +20,7 @@ from chary.core.plan import FREE, AnswerT, AsReported, Cost, Data, Json, PerHit,
 from chary.core.transaction import ATTEMPTS, Spine
 from chary.data import NeighborRelation, Neighbors, Query, Series, ValueAt, Values
 from chary.filters import Filter, Price, PureFilter, RenyiFilter
-from chary.mechanisms import additive, gaussian
+from chary.mechanisms import additive, threshold_tests
 from chary.noise import Source
 from chary.noise.gaussian import Deviate, deviate
 from chary.numbers import Number, failing, plain
@@ -41,7 +41,7 @@ class RunTerms:
     run ends after `hits` hits; `monotone` means that adding a unit moves no query down.
     """
 
-    mechanism: gaussian.GaussianThreshold
+    mechanism: threshold_tests.GaussianThreshold
     low: Fraction
     high: Fraction
     sensitivity: Fraction | None = None
@@ -105,7 +105,7 @@ class RunTerms:
 
 @lru_cache(maxsize=KEPT_LOSSES)
 def _losses(
-    mechanism: gaussian.GaussianThreshold, low: Fraction, high: Fraction, sensitivity: Fraction, most: int
+    mechanism: threshold_tests.GaussianThreshold, low: Fraction, high: Fraction, sensitivity: Fraction, most: int
 ) -> gaussian_runs.Losses:
     return gaussian_runs.Losses(
         *gaussian_selection.above_threshold_epsilons_up(most, **_priced(mechanism, low, high, sensitivity))
@@ -113,7 +113,7 @@ def _losses(
 
 
 def _priced(
-    mechanism: gaussian.GaussianThreshold, low: Fraction, high: Fraction, sensitivity: Fraction
+    mechanism: threshold_tests.GaussianThreshold, low: Fraction, high: Fraction, sensitivity: Fraction
 ) -> dict[str, Fraction]:
     own, other = mechanism.scales
     noises = {"threshold_noise": own, "query_noise": other, "threshold": Fraction(mechanism.threshold)}
@@ -308,11 +308,13 @@ class ReportingProgress(additive.SecretState):
         return gaussian_runs.Reported(self.spent, self.halted, self.steps)
 
     @property
-    def runs(self) -> gaussian.RunsState:
+    def runs(self) -> threshold_tests.RunsState:
         """The state of the mechanism."""
-        return gaussian.RunsState(self.held, self.told)
+        return threshold_tests.RunsState(self.held, self.told)
 
-    def after(self, found: gaussian.Scanned, machine: gaussian.RestartingThreshold, first: int) -> "ReportingProgress":
+    def after(
+        self, found: threshold_tests.Scanned, machine: threshold_tests.RestartingThreshold, first: int
+    ) -> "ReportingProgress":
         """The state once so much was found, from the position `first` of a series on."""
         told = found.state.told
         lost = told.loss(machine.losses(max(told.steps, 1)))
@@ -465,11 +467,11 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
         return RunTerms(mechanism, Fraction(self.low), Fraction(self.high), Fraction(self.sensitivity))
 
     @cached_property
-    def machine(self) -> gaussian.RestartingThreshold:
+    def machine(self) -> threshold_tests.RestartingThreshold:
         """The runs as they are made; without a session, `machine.scan(values, machine.start(source), source)`."""
         losses = partial(self.terms.losses, Fraction(self.sensitivity))
         rule = rule_of(self.stop, Fraction(self.epsilon), Fraction(self.delta), self.runs, self.terms.noise)
-        return gaussian.RestartingThreshold(self.terms.mechanism, rule, losses)
+        return threshold_tests.RestartingThreshold(self.terms.mechanism, rule, losses)
 
     def _charged(self) -> tuple[events.Event, Cost]:
         """The event and the cost of the opening: epsilon and delta, or the moments of as many runs as may start."""
@@ -597,7 +599,7 @@ class SelfReportingRun(KeyedRun[Tested, AllAbove, ReportingState]):
             return total
         return min(total, now.charged + Fraction(max(self._spine.left().main, 0), filter_.steps))
 
-    def _machine(self, total: Fraction) -> gaussian.RestartingThreshold:
+    def _machine(self, total: Fraction) -> threshold_tests.RestartingThreshold:
         """The runs, which stop within this total."""
         machine = self.started.machine
         return replace(machine, rule=gaussian_runs.PureStopping(total)) if self.started.stop == "pure" else machine
@@ -690,7 +692,7 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
     def terms(self) -> RunTerms:
         """What its steps are charged by."""
         sensitivity = None if self.sensitivity is None else Fraction(self.sensitivity)
-        mechanism = gaussian.GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
+        mechanism = threshold_tests.GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
         return RunTerms(mechanism, Fraction(self.low), Fraction(self.high), sensitivity, self.hits, self.monotone)
 
     def perform(self, spine: Spine, request: str | None = None) -> KeyedRun[Tested, FirstAbove, ThresholdState]:

@@ -9,8 +9,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, overload
 
 from chary.accounting import Event, Publication, Pure
-from chary.accounting.growing_rounds import GrowingRounds, growing_error_up, published_growing_error, round_noise
-from chary.accounting.sparse_vector import Form
+from chary.accounting.sparse_vector import Form, GrowingRounds, growing_error_up, published_growing_error, round_noise
 from chary.answers import Answer
 from chary.calls import answers, fields, prepaid_tests
 from chary.calls import sharpness as sharp

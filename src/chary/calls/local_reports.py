@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 
 from chary.accounting import Pure
-from chary.accounting.local_reports import category_channel, optimised_channel
+from chary.accounting.accuracy import category_channel, optimised_channel
 from chary.answers import Answer, Ends, Table, scalar
 from chary.calls.call import Call, call
 from chary.calls.fields import ColumnName, Keys, Positive, PredicateText, Where

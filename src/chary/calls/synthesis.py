@@ -28,7 +28,7 @@ from chary.data.universe import counts as universe_counts
 from chary.data.universe.linear import MOST_STEPS, CellWeights
 from chary.data.universe.regions import Region, located, matrix
 from chary.errors import InvalidParameter, InvalidQuery
-from chary.mechanisms import mwem, small_database
+from chary.mechanisms import small_database, weights
 from chary.mechanisms.weights import PublicHistogram
 from chary.numbers import Number, plain, whole
 
@@ -63,7 +63,7 @@ class SyntheticHistogram(Answer):
     kept: int
     error_bar: float
     schema: Schema = field(repr=False, compare=False)
-    exponents: mwem.Exponents = field(repr=False)
+    exponents: weights.Exponents = field(repr=False)
     asked: tuple[LinearPart, ...] = field(repr=False, compare=False)
     also = "size rounds kept error_bar"
 
@@ -106,7 +106,7 @@ class SyntheticHistogram(Answer):
 
     @cached_property
     def _weights(self) -> PublicHistogram:
-        return mwem.weighted(_Cells(self.universe, self.schema, self.asked), self.exponents)
+        return weights.weighted(_Cells(self.universe, self.schema, self.asked), self.exponents)
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields without the cached weights, which follow from the rest."""
@@ -188,7 +188,7 @@ def histogram_plan(call: MWEM, neighbor_relation: NeighborRelation) -> Plan[Synt
             'a histogram of proportions needs a public number of rows: open with privacy_unit=None, neighbors="replace"'
         )
     universe, asked = axes.Universe.of(call.universe), conditions(call.queries)
-    mechanism = mwem.MwemRounds(call.rounds, call.epsilon, call.rho)
+    mechanism = weights.MwemRounds(call.rounds, call.epsilon, call.rho)
     body = call.question_body()
     cells: Json = body.pop("universe")
 
@@ -208,17 +208,17 @@ def histogram_plan(call: MWEM, neighbor_relation: NeighborRelation) -> Plan[Synt
         return Result(told, hits=0, tests=0)
 
     def present(answer: Json, number: int) -> SyntheticHistogram:
-        rounds = [mwem.Round(*found) for found in answer["rounds"]]
+        rounds = [weights.Round(*found) for found in answer["rounds"]]
         size, grid = answer["size"], answer.get("grid", 1)
-        kept = mwem.best_round(rounds, size * grid)
-        exponents = mwem.Exponents(*(tuple(part) for part in answer["exponents"]))
+        kept = weights.best_round(rounds, size * grid)
+        exponents = weights.Exponents(*(tuple(part) for part in answer["exponents"]))
         told = tuple(
             MeasuredQuery(asked[found.query].text, natural(found.measured, Fraction(1, grid)), found.share)
             for found in rounds
         )
         terms = {"confidence": 1 - RARE, "grid": grid, "epsilon": call.epsilon, "rho": call.rho}
         margin = synthesis.mwem_margins_up(queries=len(asked), rounds=call.rounds, **terms).tested
-        error = min(1.0, mwem.missed(rounds[kept], size * grid) + margin / size)
+        error = min(1.0, weights.missed(rounds[kept], size * grid) + margin / size)
         return SyntheticHistogram(number, universe, size, told, kept, error, answer["schema"], exponents, asked)
 
     def at(epsilon: Fraction) -> Plan[SyntheticHistogram]:

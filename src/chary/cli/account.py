@@ -7,7 +7,7 @@ from typing import Any, Final
 import typer
 
 from chary import accounting
-from chary.accounting import charging_curve, composition, gaussian_runs, local_reports, schedules, sharp_widths, weights
+from chary.accounting import accuracy, charging_curve, composition, gaussian_runs, schedules, sharp_widths, weights
 from chary.accounting.numerics import float_down, float_up, most_kept
 from chary.cli.commands import Found, Shown, described, made
 from chary.cli.output import show_answer, show_pairs, spinning
@@ -347,8 +347,8 @@ def people(values: int, epsilon: str, within: str, confidence: str = "0.95", sha
     share: The largest expected proportion of a value.
     """
     known: dict[str, Any] = {"values": values, "within": within, "beta": 1 - probability(confidence, "confidence")}
-    channels = local_reports.local_channels(values, epsilon)
-    figures = {name: local_reports.people_needed(each, share=share, **known) for name, each in channels.items()}
+    channels = accuracy.local_channels(values, epsilon)
+    figures = {name: accuracy.people_needed(each, share=share, **known) for name, each in channels.items()}
     return {**figures, "best": min(figures, key=figures.__getitem__)}
 
 

@@ -31,7 +31,7 @@ from chary.data.queries import histogram, moments, sums
 from chary.data.queries.stored import CURRENT, STORED
 from chary.filters import exact, filter
 from chary.ledger import Parts
-from chary.mechanisms import additive, local_reports, mwem, workloads
+from chary.mechanisms import additive, local_reports, weights, workloads
 from chary.report.content import PublishedValue, ReportedCall, ReportedDataset, SimultaneousHit
 from chary.report.public_report import PublicReport
 
@@ -53,7 +53,7 @@ TAGS: Final[Mapping[str, type[Any]]] = {
     "Combination": intervals.Combination,
     "ExactFilter": exact.ExactFilter,
     "ExpectedHard": ExpectedHard,
-    "Exponents": mwem.Exponents,
+    "Exponents": weights.Exponents,
     "Finding": Finding,
     "Findings": Findings,
     "Gathered": Gathered,

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Final, Self
 
 from chary import accounting
-from chary.accounting import calibration, charging_curve, composition, hit_prices, menu_curve
+from chary.accounting import charging_curve, composition, hit_prices, menu_curve, numerics
 from chary.accounting.numerics import decimal, float_up, least, precise
 from chary.amounts import Amount
 from chary.errors import InvalidParameter, NotPriced
@@ -544,7 +544,7 @@ def _lowered(call: menu_curve.MenuCall) -> menu_curve.MenuCall:
 def _usual_grain(budget: Budget, menu: Iterable[Listing]) -> Fraction:
     """A fifth of the smallest call, where that is no finer than a lattice may be."""
     sizes = [Fraction(entry.event.epsilon) for entry in menu if entry.event.epsilon is not None]
-    return max(calibration.four_digits_down(min(sizes) / _GRAINS), budget.exact[0] / LATTICE_STEPS)
+    return max(numerics.four_digits_down(min(sizes) / _GRAINS), budget.exact[0] / LATTICE_STEPS)
 
 
 def _closed(menu: tuple[menu_curve.MenuCall | Listing, ...]) -> bool:

@@ -8,6 +8,7 @@ from chary.mechanisms.additive import Laplace as Laplace
 from chary.mechanisms.boundaries import BOUNDARY as BOUNDARY
 from chary.mechanisms.boundaries import BoundaryWrapper as BoundaryWrapper
 from chary.mechanisms.choices import Exponential as Exponential
+from chary.mechanisms.choices import GaussianMax as GaussianMax
 from chary.mechanisms.choices import InverseSensitivity as InverseSensitivity
 from chary.mechanisms.choices import MajorityVote as MajorityVote
 from chary.mechanisms.choices import OneShotTopK as OneShotTopK
@@ -16,8 +17,6 @@ from chary.mechanisms.choices import ReportNoisyMax as ReportNoisyMax
 from chary.mechanisms.choices import Stretches as Stretches
 from chary.mechanisms.choices import bits_distances as bits_distances
 from chary.mechanisms.choices import mode_distances as mode_distances
-from chary.mechanisms.gaussian import GaussianMax as GaussianMax
-from chary.mechanisms.gaussian import GaussianThreshold as GaussianThreshold
 from chary.mechanisms.local_reports import KRandomizedResponse as KRandomizedResponse
 from chary.mechanisms.local_reports import LocalEstimate as LocalEstimate
 from chary.mechanisms.local_reports import LocalHashing as LocalHashing
@@ -41,6 +40,7 @@ from chary.mechanisms.sketches import new_key as new_key
 from chary.mechanisms.sketches import rank_utilities as rank_utilities
 from chary.mechanisms.sketches import words as words
 from chary.mechanisms.threshold_tests import BarTests as BarTests
+from chary.mechanisms.threshold_tests import GaussianThreshold as GaussianThreshold
 from chary.mechanisms.threshold_tests import Held as Held
 from chary.mechanisms.threshold_tests import HiddenThreshold as HiddenThreshold
 from chary.mechanisms.threshold_tests import OneSidedMachine as OneSidedMachine

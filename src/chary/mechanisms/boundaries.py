@@ -14,7 +14,7 @@ from chary.accounting.numerics import least
 from chary.accounting.sharp_tests import SharpTable, SharpTest
 from chary.errors import InvalidParameter
 from chary.mechanisms.threshold_tests import SharpSampler
-from chary.noise import choice, partition
+from chary.noise import partition
 from chary.numbers import Number, per_call, set_fields, work_out
 
 # The boundary wrapper ([TCT] Algorithm 4): an outcome that is nearly certain is nearly free.
@@ -101,21 +101,20 @@ class BoundaryLaw(noise.FiniteLaw):
         return self._wrapped.size + 1
 
     def bounds(self, bits: int) -> list[partition.Bounds]:
-        one = 1 << (bits + choice.GUARD_BITS)
-        wrapped = self._wrapped.bounds(bits + choice.GUARD_BITS)
+        work = bits + partition.GUARD_BITS
+        one, wrapped = 1 << work, self._wrapped.bounds(work)
         least = _chance(max(0, one - max(upper for _, upper in wrapped)), one)
         most = _chance(one - max(lower for lower, _ in wrapped), one) + 1
         inside = [((one - most) * lower // one, -((least - one) * upper // one)) for lower, upper in wrapped]
-        return [
-            (lower >> choice.GUARD_BITS, -(-upper >> choice.GUARD_BITS)) for lower, upper in [(least, most), *inside]
-        ]
+        spare = work - bits
+        return [(lower >> spare, -(-upper >> spare)) for lower, upper in [(least, most), *inside]]
 
-    def near(self) -> tuple[choice.Floats, float]:
+    def near(self) -> tuple[partition.Floats, float]:
         """x is a difference of cut points, and x/(1+x) changes by less than x: three errors in all."""
         points, error = self._wrapped.near()
         rest = 1 - float(np.diff(points, prepend=0.0, append=1.0).max())
         boundary = min(1 / 3, rest / (1 + rest))
-        return np.concatenate([[boundary], boundary + (1 - boundary) * points]), 3 * error + 4 * choice.WORD_ERROR
+        return np.concatenate([[boundary], boundary + (1 - boundary) * points]), 3 * error + 4 * partition.WORD_ERROR
 
 
 def _chance(rest: int, one: int) -> int:

@@ -15,8 +15,9 @@ from chary.accounting import Pure
 from chary.accounting.numerics import doubled, first_within
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Additive, Integers
-from chary.noise.choice import GUARD_BITS, WEIGHT_ERROR, Floats
-from chary.noise.partition import LOOKUP_BITS, WORD_BITS, Bounds, powers
+from chary.noise import Source
+from chary.noise.gaussian import Normals, normals, reaches
+from chary.noise.partition import GUARD_BITS, LOOKUP_BITS, WEIGHT_ERROR, WORD_BITS, Bounds, Floats, powers
 from chary.numbers import Number, checked, exact, optional, per_call, positive, probability, set_fields, whole
 
 # The exponential mechanism: one of many candidates, the more useful the likelier.
@@ -627,3 +628,72 @@ def _best(noisy: Integers, most: int) -> NDArray[np.intp]:
     # Unlike the negative, the complement of an integer never overflows; it reverses the order just as well.
     order: NDArray[np.intp] = near[np.argsort(~noisy[near], kind="stable")][:most]
     return order
+
+
+# The place of the largest of many values under real Gaussian noise ([GAUSS]; theory chapter 2).
+
+
+@dataclass(frozen=True)
+class GaussianMax:
+    """The position of the largest value after Gaussian noise of standard deviation `noise`, in steps of the values.
+
+    Guarantee: for values within a range, `Pure(accounting.noisy_max_epsilon_up(...))`. The noise is exactly normal
+    (real numbers, as many bits of them as the comparisons need), so no float rounding leaks and ties have probability
+    0.
+
+    No values at all, or values which are no integers, raise `InvalidParameter`, which shows none.
+
+    Source: [GAUSS]; theory chapter 2.
+
+    >>> from chary.noise import OperatingSystem
+    >>> GaussianMax(Fraction(1, 100)).step(np.array([3, 10, 7]), OperatingSystem())
+    1
+    """
+
+    noise: Number
+
+    def __post_init__(self) -> None:
+        checked(self, noise=positive)
+
+    def step(self, values: Sequence[int] | Integers, source: Source) -> int:
+        """The position of the winner. One rounded comparison of all leaves few candidates, an exact one the winner."""
+        values = values if isinstance(values, np.ndarray) else np.array(_whole_only(values), dtype=object)
+        if values.ndim != 1 or not values.size or values.dtype.kind not in "iuO":
+            raise InvalidParameter("a noisy maximum needs a list of at least one integer")
+        drawn = normals(source, values.size)
+        near = self._near(values, drawn)
+        best, known = int(near[0]), drawn.one(int(near[0]))
+        for position in near[1:].tolist():
+            lead = Fraction(int(values[position]) - int(values[best]))
+            scale = Fraction(self.noise)
+            found = reaches(source, lead, [(scale, drawn.one(position)), (-scale, known)])
+            best, known = (position, found.deviates[0]) if found.reached else (best, found.deviates[1])
+        return best
+
+    def _near(self, values: Integers, drawn: Normals) -> NDArray[np.intp]:
+        """All positions that may hold the largest sum, given float64 and the known bits.
+
+        A sum errs by at most `noise * 2**-32` for unknown bits, and by four roundings of its terms.
+        """
+        scale = float(self.noise)
+        heights = _above_least(values)
+        noises = scale * drawn.near()
+        sums = heights + noises
+        # Twice what open bits and roundings can be: a candidate too many costs a comparison, one too few the
+        # distribution.
+        error = scale * 2.0**-31 + 2.0**-50 * (float(heights.max()) + float(np.abs(noises).max()))
+        return np.flatnonzero(sums >= sums.max() - 2 * error)
+
+
+def _whole_only(values: Sequence[int]) -> list[int]:
+    """A list of integers; an empty one, which is refused, for anything else."""
+    found = list(values) if isinstance(values, (list, tuple, range)) else []
+    return found if all(type(value) is int for value in found) else []
+
+
+def _above_least(values: Integers) -> NDArray[np.float64]:
+    """How far each value is above the least, each correctly rounded."""
+    least = int(values.min())
+    narrow = values.dtype.kind == "i" and int(values.max()) - least < 2**62
+    heights: NDArray[np.float64] = (values.astype(np.int64 if narrow else object) - least).astype(np.float64)
+    return heights

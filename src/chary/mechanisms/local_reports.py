@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary import noise
-from chary.accounting import Pure, local_reports, share_interval
+from chary.accounting import Pure, accuracy, share_interval
 from chary.accounting.numerics import float_up
 from chary.errors import InvalidParameter
 from chary.numbers import Number, checked, plain, positive, probability, set_fields, whole
@@ -64,7 +64,7 @@ class LocalEstimate:
 
 def estimate(
     values: Sequence[Hashable],
-    channel: local_reports.Channel,
+    channel: accuracy.Channel,
     counts: Sequence[int],
     people: int,
     confidence: Number,
@@ -120,7 +120,7 @@ class LocalReports(ABC):
 
     @property
     @abstractmethod
-    def channel(self) -> local_reports.Channel:
+    def channel(self) -> accuracy.Channel:
         """With what probabilities a report speaks for the value that is held, and for any other."""
 
     @abstractmethod
@@ -194,8 +194,8 @@ class KRandomizedResponse(LocalReports):
     """
 
     @property
-    def channel(self) -> local_reports.Channel:
-        return local_reports.category_channel(len(self.values), self.epsilon)
+    def channel(self) -> accuracy.Channel:
+        return accuracy.category_channel(len(self.values), self.epsilon)
 
     def randomized(self, places: Integers, source: noise.Source) -> NDArray[Any]:
         others = len(self.values) - 1
@@ -237,11 +237,11 @@ class LocalHashing(LocalReports):
     @cached_property
     def groups(self) -> int:
         """How many groups there are: the best prime number for this epsilon."""
-        return local_reports.best_groups(self.epsilon)
+        return accuracy.best_groups(self.epsilon)
 
     @property
-    def channel(self) -> local_reports.Channel:
-        return local_reports.hashed_channel(self.groups, self.epsilon)
+    def channel(self) -> accuracy.Channel:
+        return accuracy.hashed_channel(self.groups, self.epsilon)
 
     def randomized(self, places: Integers, source: noise.Source) -> NDArray[Any]:
         width = self._digits.shape[1]
@@ -294,12 +294,8 @@ class UnaryEncoding(LocalReports):
     optimised: bool = True
 
     @property
-    def channel(self) -> local_reports.Channel:
-        return (
-            local_reports.optimised_channel(self.epsilon)
-            if self.optimised
-            else local_reports.symmetric_channel(self.epsilon)
-        )
+    def channel(self) -> accuracy.Channel:
+        return accuracy.optimised_channel(self.epsilon) if self.optimised else accuracy.symmetric_channel(self.epsilon)
 
     @property
     def chances(self) -> tuple[noise.Enclosure, noise.Enclosure]:
@@ -395,12 +391,12 @@ class MemoizedReports(LocalReports):
         return cls(values, epsilon, instant=instant)
 
     @property
-    def channel(self) -> local_reports.Channel:
+    def channel(self) -> accuracy.Channel:
         """That of one report of every person.
         A further one of the same people says nothing of the permanent bits' own error."""
         permanent, instant = self._flips
         flip = permanent * (1 - instant) + instant * (1 - permanent)
-        return local_reports.Channel(1 - flip, flip)
+        return accuracy.Channel(1 - flip, flip)
 
     def randomized(self, places: Integers, source: noise.Source) -> NDArray[Any]:
         return self._once_more(self.permanent.randomized(places, source), source)
@@ -561,7 +557,7 @@ class RandomizedResponse:
         level, lie = probability(confidence, "confidence"), self.lie_chance
         share = (ones / units - lie) / (1 - 2 * lie)
         if about == "population":
-            channel = local_reports.Channel(1 - lie, lie)
+            channel = accuracy.Channel(1 - lie, lie)
             spread = math.sqrt(channel.drawn_variance(min(1.0, max(0.0, share))) / units)
             return ShareEstimate(units, share, spread, *channel.population(ones, units, 1 - level), float(level))
         low, high = share_interval(ones, units, lie=lie, beta=1 - level)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from chary import noise
 from chary.accounting import Pure
 from chary.errors import InvalidParameter
-from chary.noise import choice, partition
+from chary.noise import partition
 from chary.numbers import Number, per_call, positive, probability, set_fields, whole
 
 # What makes small databases few enough to go through: classes of cells; and exact distributions and draws with big
@@ -104,7 +104,7 @@ class WeightedLaw(noise.ExponentialLaw):
         each = super().weights(bits + max(self._copies).bit_length())
         return [(lower * copies, upper * copies) for (lower, upper), copies in zip(each, self._copies, strict=True)]
 
-    def near(self) -> tuple[choice.Floats, float]:
+    def near(self) -> tuple[partition.Floats, float]:
         """From the enclosures themselves, since the outcomes are few.
 
         A probability's bounds lie 2 apart at most, so those of a cut do too; and rounding errs by 2**-54 at most.

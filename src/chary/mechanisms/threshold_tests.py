@@ -2,22 +2,25 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Final, Generic, Literal, Self, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chary import noise
 from chary.accounting import Event, OneSidedNoise, SparseNoise, Targeted, between_q_down, error_up, one_sided_error_up
+from chary.accounting.gaussian_runs import NOTHING_TOLD, Reported, StoppingRule, Table
 from chary.accounting.sharp_tests import BITS, SharpTable, SharpTest, TwoSidedTable
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Additive, Integers, Laplace, SecretState
-from chary.noise import choice, laplace, partition
+from chary.noise import Source, laplace, partition
+from chary.noise.gaussian import Deviate, deviate, reaches
 from chary.noise.source import LARGEST_UPPER, integers
-from chary.numbers import Number, whole, work_out
+from chary.numbers import Number, checked, exact, positive, set_fields, whole, work_out
 
 # Sparse vector: which values are above a threshold whose noise stays hidden, until that many were.
 
@@ -557,18 +560,18 @@ class ThresholdLaw(noise.FiniteLaw):
         return 2
 
     def bounds(self, bits: int) -> list[partition.Bounds]:
-        work = bits + choice.GUARD_BITS
+        work = bits + partition.GUARD_BITS
         one = 1 << work
         top, ratio = (noise.Enclosure.exponential(k * self._rate).bounds(work) for k in (self._steps, 1))
         low, high = (top[0] << bits) // (one + ratio[1]), -((-top[1] << bits) // (one + ratio[0]))
         rest = ((1 << bits) - high, (1 << bits) - low)
         return [rest, (low, high)] if self._high_is_rare else [(low, high), rest]
 
-    def near(self) -> tuple[choice.Floats, float]:
+    def near(self) -> tuple[partition.Floats, float]:
         """One cut point, from two correctly rounded exponents and two exponentials."""
-        exponent = float(min(self._steps * self._rate, Fraction(choice.NEGLIGIBLE)))
+        exponent = float(min(self._steps * self._rate, Fraction(partition.NEGLIGIBLE)))
         rare = math.exp(-exponent) / (1 + math.exp(-float(self._rate)))
-        return np.array([1 - rare if self._high_is_rare else rare]), choice.WEIGHT_ERROR
+        return np.array([1 - rare if self._high_is_rare else rare]), partition.WEIGHT_ERROR
 
 
 # Two-sided optimal threshold tests of many values at once.
@@ -612,3 +615,112 @@ class TwoSidedSampler:
     @cached_property
     def _one_sided(self) -> SharpSampler:
         return SharpSampler(self.table.table)
+
+
+# A threshold and values with real Gaussian noise ([GAUSS]; theory chapter 2).
+
+# Rounded up: more noise than sqrt(3) times only adds privacy, less would void bounds that start there.
+ROOT_OF_THREE_UP = Fraction(1732051, 10**6)
+
+
+@dataclass(frozen=True)
+class GaussianThreshold:
+    """Whether values reach a threshold, both with Gaussian noise: the threshold's drawn once, each value's afresh.
+
+    `query_noise=None` is sqrt(3) times `threshold_noise`, rounded up to six digits ([GAUSS]). All in one unit.
+
+    Guarantee: that of `accounting.above_threshold_epsilons_up`, ex post, for values in a range which stop at the first
+    True: `ExPost` of the loss of all answers together. Noise is exact, as in `GaussianMax`.
+
+    >>> from chary.noise import OperatingSystem
+    >>> test = GaussianThreshold(threshold=5, threshold_noise="0.01")
+    >>> held = test.start(OperatingSystem())
+    >>> above, held = test.step(Fraction(6), held, OperatingSystem())
+    >>> above, held
+    (True, Deviate(<secret>))
+    """
+
+    threshold: Number
+    threshold_noise: Number
+    query_noise: Number | None = None
+
+    def __post_init__(self) -> None:
+        checked(self, threshold=exact, threshold_noise=positive)
+        given = self.query_noise
+        found = Fraction(self.threshold_noise) * ROOT_OF_THREE_UP if given is None else positive(given, "query_noise")
+        set_fields(self, query_noise=found)
+
+    @property
+    def scales(self) -> tuple[Fraction, Fraction]:
+        """The standard deviations of the noise on the threshold and on each value."""
+        return Fraction(self.threshold_noise), Fraction(self.query_noise or 0)
+
+    def start(self, source: Source) -> Deviate:
+        """The noise of the threshold in units of `threshold_noise`: secret state of the run."""
+        return deviate(source)
+
+    def step(self, value: Fraction, held: Deviate, source: Source) -> tuple[bool, Deviate]:
+        """Whether the noisy value is at or above the noisy threshold, and the state to continue."""
+        own, other = self.scales
+        found = reaches(source, value - Fraction(self.threshold), [(other, deviate(source)), (-own, held)])
+        return found.reached, found.deviates[1]
+
+
+# Above threshold with Gaussian noise, restarted after each hit for as long as a stopping rule admits a test.
+
+
+@dataclass(frozen=True)
+class RunsState:
+    """The noise of the present threshold (`held`), which is secret, and what is public of all runs."""
+
+    held: Deviate
+    told: Reported = NOTHING_TOLD
+
+
+class Scanned(NamedTuple):
+    """Which of the values were above, how many were tested, and the state to continue."""
+
+    above: tuple[int, ...]
+    tested: int
+    state: RunsState
+
+
+@dataclass(frozen=True)
+class RestartingThreshold:
+    """Tests values in turn against a noisy threshold; after each one that is above, the threshold's noise is new.
+
+    Guarantee: that of the rule, where `losses` are those of the test's noises for the values' range and sensitivity.
+
+    >>> import numpy as np
+    >>> from chary.accounting.gaussian_runs import Losses, PureStopping
+    >>> from chary.noise import OperatingSystem
+    >>> losses = Losses(np.array([0.3] * 9), np.array([0.1] * 9))
+    >>> runs = RestartingThreshold(GaussianThreshold(5, "0.01"), PureStopping(Fraction(1)), lambda steps: losses)
+    >>> values = [Fraction(value) for value in (3, 9, 9, 2, 9, 9)]
+    >>> runs.scan(values, runs.start(OperatingSystem()), OperatingSystem())[:2]
+    ((1, 2, 4), 5)
+    """
+
+    test: GaussianThreshold
+    rule: StoppingRule
+    losses: Table
+
+    def start(self, source: Source) -> RunsState:
+        """A first run."""
+        return RunsState(self.test.start(source))
+
+    def admits(self, told: Reported) -> bool:
+        """Whether another test may be made."""
+        return self.rule.admits(told, self.losses(told.steps + 1))
+
+    def scan(self, values: Sequence[Fraction], state: RunsState, source: Source) -> Scanned:
+        """Test the values in turn, until the rule stops; values lie within the range of the losses."""
+        above: list[int] = []
+        for position, value in enumerate(values):
+            if not self.admits(state.told):
+                return Scanned(tuple(above), position, state)
+            found, held = self.test.step(value, state.held, source)
+            told = state.told.after(above=found, losses=self.losses(state.told.steps + 1))
+            state = RunsState(self.test.start(source), told) if found else replace(state, held=held, told=told)
+            above += [position] if found else []
+        return Scanned(tuple(above), len(values), state)

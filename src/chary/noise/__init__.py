@@ -12,9 +12,6 @@ The time a draw takes depends on the value drawn only through rare extra words; 
 True
 """
 
-from chary.noise.choice import ExponentialLaw as ExponentialLaw
-from chary.noise.choice import FiniteLaw as FiniteLaw
-from chary.noise.choice import RationalLaw as RationalLaw
 from chary.noise.gaussian import Deviate as Deviate
 from chary.noise.gaussian import deviate as deviate
 from chary.noise.gaussian import discrete_gaussian as discrete_gaussian
@@ -23,6 +20,9 @@ from chary.noise.gaussian import reaches as reaches
 from chary.noise.laplace import discrete_laplace as discrete_laplace
 from chary.noise.laplace import geometric as geometric
 from chary.noise.partition import Enclosure as Enclosure
+from chary.noise.partition import ExponentialLaw as ExponentialLaw
+from chary.noise.partition import FiniteLaw as FiniteLaw
+from chary.noise.partition import RationalLaw as RationalLaw
 from chary.noise.partition import bernoulli as bernoulli
 from chary.noise.source import SMALLEST_SCALE as SMALLEST_SCALE
 from chary.noise.source import SMALLEST_VARIANCE as SMALLEST_VARIANCE

@@ -9,8 +9,7 @@ import pytest
 import chary
 from chary import Budget, count, mean
 from chary.accounting import Pure, error_up
-from chary.accounting.growing_rounds import growing_error_up, published_growing_error, round_noise
-from chary.accounting.sparse_vector import reach
+from chary.accounting.sparse_vector import growing_error_up, published_growing_error, reach, round_noise
 from chary.amounts import Amount
 from chary.calls import GrowingRun, GrowingTests
 from chary.calls.growing_tests import GrowingRoundState, RoundsLaw

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import chary
 from chary import Budget, BudgetExceeded, InvalidQuery, count
-from chary.accounting.growing_rounds import GrowingRounds
+from chary.accounting.sparse_vector import GrowingRounds
 from chary.calls import GrowingTests, SparseVector
 from chary.noise import Seeded
 from chary.session import plain_composition

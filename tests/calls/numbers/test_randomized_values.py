@@ -8,7 +8,7 @@ from scipy import stats
 
 from chary import Budget, InvalidParameter, InvalidQuery
 from chary.accounting import Pure
-from chary.accounting.local_reports import category_channel, optimised_channel
+from chary.accounting.accuracy import category_channel, optimised_channel
 from chary.calls import RandomizedTable, RandomizedValues
 from chary.mechanisms import KRandomizedResponse, UnaryEncoding
 from chary.noise import Seeded

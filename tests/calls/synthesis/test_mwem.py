@@ -17,8 +17,7 @@ from chary.calls import MWEM
 from chary.calls.synthesis import histogram_plan
 from chary.data import Predicate
 from chary.errors import InvalidParameter, InvalidQuery, NotPriced, RequestConflict
-from chary.mechanisms.mwem import missed
-from chary.mechanisms.weights import PublicHistogram
+from chary.mechanisms.weights import PublicHistogram, missed
 from chary.noise import Seeded
 from tests.calls.weights.weighting_kit import QUESTIONS, UNIVERSE, true_share
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, shows_data, spent, visits

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from chary.accounting import charging_curve, composition, events, hit_prices, sparse_vector
-from chary.accounting.growing_rounds import GrowingRounds, growing_error_up, published_growing_error
 from chary.accounting.numerics import doubled, least
+from chary.accounting.sparse_vector import GrowingRounds, growing_error_up, published_growing_error
 from chary.mechanisms import Laplace
 from chary.mechanisms.threshold_tests import Geometric, OneSidedMachine, SparseVectorMachine
 from chary.noise import SMALLEST_SCALE, Seeded
