@@ -23,7 +23,7 @@ _LONGEST: Final = 4096
 _LONGEST_TEXT: Final = 2 * 1300
 # One step of the amounts of ledgers; down to it the guard of 1e-30 in `upper` covers every formula of a cost.
 SMALLEST_EPSILON = Fraction(1, 10**15)
-# Of whatever is counted there is no more: numbers are not larger either.
+# The largest integer of any parameter: nothing that is counted exceeds it.
 LARGEST_WHOLE: Final = 10**308 - 1
 # A message shows what was typed, not pages of it.
 _SHOWN: Final = 40
@@ -215,7 +215,7 @@ def optional(check: Check) -> Check:
 
 
 def work_out(*values: object) -> None:
-    """Nothing: that the values could be worked out is all."""
+    """Does nothing. Its arguments were evaluated, which raises the errors of values that cannot be computed."""
 
 
 # Words for people: proportions of the budget, what was charged and what is left, without what accounting is made of.
@@ -228,7 +228,7 @@ ACCOUNTANTS: Final = frozenset(
 # Of a value with noise that is outside of its interval: moved to what is possible, values would be biased.
 RAW: Final = "a value outside of its interval is the raw noisy one, where the truth cannot be"
 
-# What is said once the main account of a dataset has ended (`amounts.Accounts`).
+# Words for a dataset whose main account has ended (`amounts.Accounts`).
 MISSES_ENDED: Final = "free misses have ended"
 EVERY_CHARGED: Final = "every call is charged its epsilon, hit or miss"
 

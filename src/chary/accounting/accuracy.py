@@ -177,7 +177,7 @@ def _lie(lie: float) -> float:
 
 
 def _up(bound: float) -> float:
-    """More than the rounding of the few operations that led to it."""
+    """The bound times 1 + 1e-9, which covers the rounding of the few operations that led to it."""
     return bound * (1 + _SLACK)
 
 
@@ -266,7 +266,7 @@ def gaussian_sum_error_up(deviation: float, absolute: float, beta: Number) -> fl
 # A part in 10**9 covers the rounding of a few functions, 1e-14 that of a sum of 2**14 probabilities, upwards.
 _JOINT_SURPLUS: Final = 1 + 1e-9
 _JOINT_SLACK: Final = 1e-14
-# Cells of 12/2**14 of the threshold's deviation and steps of 1/4096 stay below the thousandth that is told; 12
+# Cells of 12/2**14 of the threshold's deviation and steps of 1/4096 stay below the thousandth that is promised; 12
 # deviations are passed with 1e-33, which counts as a failure.
 _CELLS: Final = 2**14
 _SIGMAS: Final = 12.0
@@ -340,7 +340,7 @@ def crossing_error_up(
 
 
 def _each(tests: int, confidence: Number) -> float:
-    """How often a single one of this many may fail."""
+    """The failure probability of each of this many independent noises, rounded down."""
     kept = probability(confidence, "confidence")
     # Near 1 its distance from 1 is what counts, and a float of it would lose that.
     log = math.log1p(-float(1 - kept)) if 2 * kept > 1 else math.log(kept)
@@ -564,7 +564,7 @@ def rank_error_up(*, epsilon: Number, points: int, beta: Number, change: Number 
 
 
 def rank_excess_up(*, epsilon: Number, points: int, beta: Number, change: Number) -> Fraction:
-    """The same before it is rounded: ranks are excessive by fractions of a value where qn is no integer."""
+    """`rank_error_up` before rounding up to an integer; an excess is a fraction where qn is no integer."""
     odds = whole(points, "points") / probability(beta, "beta")
     distance = math.floor(2 * math.log(odds) / positive(epsilon, "epsilon") + 1e-9)
     return positive(change, "change") * distance
@@ -573,7 +573,7 @@ def rank_excess_up(*, epsilon: Number, points: int, beta: Number, change: Number
 def rank_errors_up(
     *, epsilon: Number, at: Sequence[Number], points: int, beta: Number, replace: bool, moves: int = 1
 ) -> list[int]:
-    """The same for several quantiles at once: all hold together, but for a probability beta.
+    """`rank_error_up` for several quantiles: all bounds hold together, except with probability beta.
 
     The errors of the choices that lead to a quantile add up. `points` is the grid that is chosen from: the dithered one
     where there are several quantiles of units with one value each. Values at one of its places count as one.
@@ -630,7 +630,7 @@ class Channel:
             raise InvalidParameter("a report speaks for the value that is held more often than for others")
 
     def chance(self, share: float) -> float:
-        """That a report speaks for a value which this share of people holds."""
+        """The probability that a report speaks for a value that this proportion of people holds."""
         return self.other + share * (self.held - self.other)
 
     def share(self, count: int, people: int) -> float:
@@ -638,12 +638,12 @@ class Channel:
         return (count / people - self.other) / (self.held - self.other)
 
     def variance(self, share: float) -> float:
-        """Of the estimate, times the number of people, over the randomization alone."""
+        """The variance of the estimate times the number of people, over the randomization alone."""
         held, other = self.held * (1 - self.held), self.other * (1 - self.other)
         return (share * held + (1 - share) * other) / (self.held - self.other) ** 2
 
     def drawn_variance(self, share: float) -> float:
-        """The same over the randomization and over which people of a population answered."""
+        """The same variance over the randomization and over the drawing of people from a population."""
         chance = self.chance(share)
         return chance * (1 - chance) / (self.held - self.other) ** 2
 
@@ -695,7 +695,7 @@ class Channel:
 
 
 def category_channel(values: int, epsilon: Number) -> Channel:
-    """Of randomized response with k values: `e^epsilon / (e^epsilon + k - 1)` for the own one, the rest evenly.
+    """The channel of k-ary randomized response: the own value with `e^epsilon / (e^epsilon + k - 1)`, else any other.
 
     >>> category_channel(2, 1).held == 1 / (1 + math.exp(-1))
     True
@@ -705,19 +705,19 @@ def category_channel(values: int, epsilon: Number) -> Channel:
 
 
 def symmetric_channel(epsilon: Number) -> Channel:
-    """Of one bit a value, each flipped with `1 / (1 + e^(epsilon/2))`."""
+    """The channel of one bit a value, each flipped with probability `1 / (1 + e^(epsilon/2))`."""
     power = math.exp(-float(positive(epsilon, "epsilon")) / 2)
     return Channel(1 / (1 + power), power / (1 + power))
 
 
 def optimised_channel(epsilon: Number) -> Channel:
-    """Of one bit a value: a one is reported truly with 1/2, and a zero wrongly with `1 / (1 + e^epsilon)`."""
+    """The channel of one bit a value: a one is kept with probability 1/2, a zero flipped with `1 / (1 + e^epsilon)`."""
     power = math.exp(-float(positive(epsilon, "epsilon")))
     return Channel(0.5, power / (1 + power))
 
 
 def hashed_channel(groups: int, epsilon: Number) -> Channel:
-    """Of randomized response among this many groups, into which everybody sorts the values at random."""
+    """The channel of randomized response among this many groups; everybody maps values to groups at random."""
     return Channel(category_channel(groups, epsilon).held, 1 / whole(groups, "groups", least=2))
 
 

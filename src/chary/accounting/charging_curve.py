@@ -36,7 +36,7 @@ from chary.numbers import Number, plain, positive, probability, whole
 # r = tanh(eps/2)`, so nothing cancels however small epsilon is. The general recursion lives in `lattice`, which tests
 # compare with this one.
 
-# Even the longest chain, of nine million terms, then has a surplus below the 1e-8 that `delta_up` tells.
+# Even the longest chain, of nine million terms, then has a surplus below the 1e-8 that `delta_up` promises.
 MOST_HITS = 10**6
 # A float that counts calls, with room for the factors it meets.
 MOST_COUNTED_CALLS = 10**300
@@ -317,7 +317,7 @@ def _hits(*, epsilon: Fraction, delta: Fraction, epsilon_per_call: Fraction) -> 
 
 
 def _fits(epsilon: Fraction, delta: Fraction, hits: int, epsilon_per_call: Fraction) -> bool:
-    """Whether `exact_total` is at most epsilon; two values of the curve tell, instead of a search along it."""
+    """Whether `exact_total` is at most epsilon, from two values of the curve instead of a search along it."""
     return exact_delta(epsilon_per_call=epsilon_per_call, hits=hits, epsilon=epsilon) <= composition.failing_down(delta)
 
 
@@ -379,7 +379,7 @@ LARGEST_VARIANCE = 10**7
 
 @dataclass(frozen=True)
 class WantedTotal:
-    """What a calculator of target charging is asked, as floats on the safe side."""
+    """The arguments of a calculator of target charging as floats on the safe side."""
 
     epsilon: float
     hits: int
@@ -500,7 +500,7 @@ def charging_size(total: Callable[..., float], *, epsilon: Number, delta: Number
     most = float(positive(epsilon, "epsilon"))
 
     def reached(size: float) -> float:
-        """Of what there is."""
+        """The total for this size, in units of the budget's epsilon."""
         return total(epsilon_per_call=size, hits=hits, delta=delta) / most
 
     return Fraction(_where_one(reached, most))

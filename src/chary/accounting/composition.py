@@ -104,7 +104,7 @@ def renyi_total(epsilon: float, times: int, delta: float) -> float:
 
 
 def least_renyi(calls: Sequence[tuple[float, int]], delta: float) -> float:
-    """The same for calls of several epsilons, each this many times.
+    """`renyi_total` for calls of several epsilons, each a number of times.
 
     >>> least_renyi([(0.1, 50), (0.1, 50)], 1e-6) == renyi_total(0.1, 100, 1e-6)
     True
@@ -147,12 +147,12 @@ def convex_upper(deltas: numerics.Floats, step: float, delta: float) -> float:
 
 
 def between(above: float, below: float, index: int, step: float, delta: float) -> float:
-    """The same for two samples, the second of which is the first that is not above delta."""
+    """The epsilon between two samples: the one of this index is the first that is not above delta."""
     share = (above - delta) / (above - below)
     return ((index - 1) * step + math.log1p(share * math.expm1(step))) * numerics.surplus(1)
 
 
-# What a guarantee for one unit says of several, and of a mechanism that is not drawn quite by its distribution.
+# Group privacy, and the delta of a sampler that is near its distribution but not exact.
 
 _ONE: Final = Fraction(1)
 
@@ -278,7 +278,7 @@ def pdp_epsilon_up(log_moment: Number, order: Number, delta: Number) -> Fraction
 
 
 def least_pdp_epsilon_up(log_moment: Callable[[Fraction], Number], *, delta: Number) -> Fraction:
-    """The same at the best of some fifty orders, each of which is valid, for a whole curve of log-moments.
+    """`pdp_epsilon_up` at the best of some fifty orders, each of which is valid, for a curve of log-moments.
 
     `log_moment` is a function of the order, such as `Event.log_moment_up`, infinite where there is none.
 
@@ -353,7 +353,7 @@ def _affordable(orders: numerics.Floats, epsilon: float, delta: float, grain: fl
 
 # Short formulas in float64 err by some 1e-15 and a bracket beyond 1e13 kinks by 1e-13: a hundred times that, upwards.
 MARGIN = 1e-11
-# 13 deviations to both sides are 860,000 terms: with a surplus of 8e-10, below the 1e-9 that `optimal_delta` tells.
+# 13 deviations to both sides are 860,000 terms: with a surplus of 8e-10, below the 1e-9 that `optimal_delta` promises.
 LARGEST_VARIANCE = 10**9
 # The search comes back to its two ends only; 64 kinks hold all that it looks at.
 KEPT = 64
@@ -499,7 +499,7 @@ def concentrated_total(epsilon: float, times: int, delta: float) -> float:
 #
 # The optimal total (Murtagh and Vadhan) is that of coins of randomized response: each loses epsilon either way. Their
 # losses lie on the lattice of the epsilons' common measure, or, if that is too fine, on a coarser one to which every
-# epsilon is rounded up: a coin of a larger epsilon tells at least as much. Figures are upper bounds.
+# epsilon is rounded up: a coin of a larger epsilon reveals at least as much. Figures are upper bounds.
 
 # As many passes over an array of as many places: a fraction of a second.
 MOST_CALLS: Final = 2000

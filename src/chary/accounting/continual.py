@@ -36,7 +36,7 @@ KEPT: Final = 64
 # Up to here the distribution is summed by transforms of 2**18 numbers; a coarser one is as good as its continuous
 # limit.
 _SUMMED: Final = 1024.0
-# Transforms err by some 1e-16 of the largest mass: no probability is told as less than 1e-14.
+# Transforms err by some 1e-16 of the largest mass: no probability is reported as less than 1e-14.
 _ROUNDING: Final = 1e-14
 
 Beyond = Callable[[int], float]

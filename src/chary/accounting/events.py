@@ -246,7 +246,7 @@ _STEEP: Final = 20
 class ExPost(Event):
     """A loss known only afterwards: the published outcome is at most e^loss times likelier under a neighbour.
 
-    Before the call it was said that no loss exceeds `most`. Then a small loss costs much less at a Renyi order: near
+    If no loss can exceed `most`, which is fixed before the call, a small loss costs much less at a Renyi order: near
     the square of the loss instead of the loss. A loss of `most` costs what a `Pure(most)` does (this work,
     docs/theory/charging.md).
 
@@ -282,7 +282,7 @@ class ExPost(Event):
         return None, Fraction(1)
 
     def log_moment_up(self, order: Fraction) -> Fraction:
-        """By the chord of t^order through both ends of what the ratio t may be: `order` is one for all losses."""
+        """An upper bound from the chord of `t^order` between the least and the greatest likelihood ratio t."""
         loss, most = Fraction(self.loss), None if self.most is None else Fraction(self.most)
         if not loss or most is None or order * most > _STEEP:
             return (order - 1) * loss
@@ -296,7 +296,7 @@ class ExPost(Event):
 
 @dataclass(frozen=True)
 class Repeated(Event):
-    """The same event several times over, with independent coins.
+    """One event several times, with independent coins.
 
     >>> Repeated(Pure("0.1"), 10).epsilon
     Fraction(1, 1)
@@ -631,7 +631,7 @@ def _most_q(law: StatedLaw) -> Fraction:
 
 
 def _moments(law: hit_prices.MenuLaw, order: Decimal) -> tuple[Decimal, Decimal]:
-    """The moments of what hits and of what misses."""
+    """The moments at this order of the outcomes that hit, and of those that miss."""
     found = {True: Decimal(0), False: Decimal(0)}
     for told in law:
         found[told.hit] += told.second * (order * (told.first / told.second).ln()).exp()

@@ -34,7 +34,7 @@ _RULES: Final[dict[str, tuple[Rule, str]]] = {
 
 
 class Inference(Protocol):
-    """How a value was published and what it says of its truth: `Publication`, `LargestOf`."""
+    """How a value was published, and the inference about its truth: `Publication`, `LargestOf`, `Combination`."""
 
     at_once: ClassVar[bool]
     """Whether the intervals of all values of a call hold together as they are."""
@@ -46,7 +46,7 @@ class Inference(Protocol):
         """How surprising the value is if its truth is one that is withheld; None where nothing is."""
 
     def caution(self, value: Number, confidence: Number = CONFIDENCE) -> str | None:
-        """In words, that it may be a false alarm; None if it may not."""
+        """A warning in words if the value may be a false alarm; None if it may not."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Finding:
 
     @property
     def caution(self) -> str | None:
-        """The same in words, such as "may be a false alarm: no lower end"; None if it does not."""
+        """A warning, such as "may be a false alarm: no lower end"; None where `may_be_false` is False."""
         return self.told.caution(self.value)
 
 
@@ -127,7 +127,7 @@ class Findings(Sequence[Finding]):
     def of(
         cls, findings: Iterable[Finding], most: int | None = None, *, open: bool = False, made: int = 0
     ) -> "Findings":
-        """Those of calls in the order of their numbers; each call's stay in theirs."""
+        """The findings grouped by call, calls in the order of their numbers; the order within a call is kept."""
         found: dict[int, list[Finding]] = {}
         for finding in findings:
             found.setdefault(finding.call, []).append(finding)

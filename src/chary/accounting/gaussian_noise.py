@@ -213,7 +213,7 @@ def gaussian_delta(*, epsilon: Number, sensitivity: Number, sigma: Number) -> fl
 
 
 def gaussian_deltas(epsilons: Floats, ratio: float) -> Floats:
-    """The same at several epsilons, of either sign, for noise of 1/ratio times the sensitivity.
+    """`gaussian_delta` at several epsilons, of either sign, for noise of 1/ratio times the sensitivity.
 
     With `x = epsilon/ratio - ratio/2` it is `exp(-x^2/2)/2` times the fall of erfcx from x/sqrt 2 to
     (x + ratio)/sqrt 2: no digits are lost to long logarithms, nor to nearly equal terms. Far left of 0 both terms

@@ -413,7 +413,7 @@ class RunNoise:
         flag(self.monotone, "monotone")
 
     def moments_up(self, order: Fraction) -> RunMoments | None:
-        """Its log-moments at an order; None where none is finite enough to be paid."""
+        """The log-moments of the run at this order; None where no budget could pay them."""
         return run_moments_up(
             order,
             sensitivity=self.sensitivity,
@@ -453,7 +453,7 @@ class ThresholdRun(Event):
         return self.part(found)
 
     def part(self, moments: RunMoments) -> Fraction:
-        """What of them is charged."""
+        """The part of these log-moments that this event is charged."""
         return Fraction(moments.whole)
 
 
@@ -621,7 +621,7 @@ def run_pdp_epsilon_up(
     delta: Number,
     low: Number = 0,
 ) -> float:
-    """The same for a run of any number of tests of values that are at least `low` (this work), rounded up.
+    """The pDP epsilon of a run of any number of tests of values that are at least `low` (this work), rounded up.
 
     Errors: `InvalidParameter` where the noise is too small for any order.
 

@@ -263,7 +263,7 @@ def _hazard_up(x: float) -> float:
 # The integrals err by 2e-13 where elementary functions are rounded well, and by 5e-13 in the steepest corner where they
 # err by two units in the last place.
 _MARGIN: Final = 7e-13
-# Noise is told to 1e-9: bisection goes on ten times as long, and returns the end that keeps the budget.
+# Noise is promised to 1e-9: bisection stops at a tenth of that, and returns the end that keeps the budget.
 _PRECISION: Final = 1e-10
 _ROOT_3: Final = math.sqrt(3)
 # Counts that share their nodes: more would save outlines and take larger arrays.

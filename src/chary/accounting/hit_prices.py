@@ -200,12 +200,12 @@ class TargetCall(Protocol):
 
     @property
     def epsilon(self) -> Fraction:
-        """Its pure bound."""
+        """The pure bound of the call."""
         ...
 
     @property
     def target(self) -> Fraction | None:
-        """Its q."""
+        """The q of its target; None for NotPrior."""
         ...
 
 
@@ -259,10 +259,10 @@ def _vertices(event: TargetCall) -> list[tuple[Decimal, Decimal]]:
 # A distribution is a pair of distributions of one call under two neighbours, outcome by outcome: both probabilities,
 # and whether it hits. What a call adds to the best analyst's sum is convex in the pair (docs/theory/charging.md, a menu
 # of distributions), so it is largest at one of finitely many distributions wherever all pairs of the call are mixtures
-# of them, or tell less than mixtures do.
+# of them, or reveal less than mixtures do.
 #
 # **Runs of one computation.** Every epsilon-DP run is a bit from randomized response that picks one of two outcomes,
-# drawn beforehand from no data. An analyst who is told all of those knows which strings of bits agree: none, all, one
+# drawn beforehand from no data. An analyst who knows all of those knows which strings of bits agree: none, all, one
 # subcube (one value can come from every run), or two opposite corners (two values can). Each is a distribution of its
 # own.
 #
@@ -330,7 +330,7 @@ def twice_laws(epsilon: Fraction) -> list[MenuLaw]:
 
 
 def unanimous_laws(epsilon: Fraction, runs: int) -> list[MenuLaw]:
-    """That many runs that publish only what all agree on; a hit is that they do not agree."""
+    """Several runs of which only a unanimous outcome is published; a hit is that they disagree."""
     with precise():
         p, r = _response(epsilon)
         corner = [(p ** (runs - ones) * r**ones, p**ones * r ** (runs - ones)) for ones in range(runs + 1)]
@@ -374,7 +374,7 @@ def _split(p: Decimal, r: Decimal, hits: tuple[Decimal, Decimal]) -> MenuLaw:
 
 
 def _boundary_told(agreed: list[tuple[Decimal, Decimal]]) -> MenuLaw:
-    """What agrees is published and free; all else is one hit."""
+    """The distribution in which agreeing outcomes are published, free, and all others are one hit."""
     free = tuple(Chances(one, other, hit=False) for one, other in agreed)
     first, second = sum((one for one, _ in agreed), Decimal(0)), sum((other for _, other in agreed), Decimal(0))
     return *free, Chances(1 - first, 1 - second, hit=True)

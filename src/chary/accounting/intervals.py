@@ -136,7 +136,7 @@ def fdr(p_values: Sequence[Number], *, level: Number = Fraction(1, 10), rule: Ru
 
 
 def _shared(p_values: Sequence[Number], level: Number) -> Iterator[tuple[Fraction, Fraction]]:
-    """Each p-value with its part of the level."""
+    """Each p-value with the part of the level that belongs to its place."""
     rate = probability(level, "level")
     return ((_p(p), rate * share_at_down(place)) for place, p in enumerate(p_values, 1))
 
@@ -385,12 +385,12 @@ class Support:
         return bool(self.cut(value, value))
 
     def cut(self, first: End, last: End) -> list[Piece]:
-        """What of it lies from `first` to `last`."""
+        """The pieces of the intersection with the interval from `first` to `last`, both included."""
         found = [(_larger(first, low), _smaller(last, high)) for low, high in self.pieces]
         return [piece for piece in found if not _empty(piece)]
 
     def moved(self, steps: int) -> "Support":
-        """Its values, each so much larger."""
+        """The support shifted by this many grid steps."""
         ends = [
             (first if first is None else first + steps, last if last is None else last + steps)
             for first, last in self.pieces
@@ -403,7 +403,7 @@ class Support:
 
 
 def _joined(pieces: Iterable[Piece]) -> list[Piece]:
-    """In rising order, those that touch put together."""
+    """The pieces in rising order; pieces that touch or overlap become one."""
     found: list[Piece] = []
     for first, last in sorted(pieces, key=lambda piece: (piece[0] is not None, piece[0] or 0)):
         if found and (found[-1][1] is None or first is None or first <= found[-1][1] + 1):
@@ -513,7 +513,7 @@ def _crossing(low: int, below: float, high: int, above: float) -> int:
 
 
 def _height(ratio: Decimal) -> float:
-    """Its logarithm, to a few digits; where to look next hangs on it, and nothing else."""
+    """The logarithm of the ratio, to a few digits. It only decides where the search looks next."""
     return float(_COARSE.ln(ratio)) if ratio else -math.inf
 
 
@@ -524,7 +524,7 @@ def _less(end: End, truth: int) -> End:
 # What a published noisy value says about the truth: intervals and p-values given that it was published.
 
 CONFIDENCE: Final = Fraction(19, 20)
-# Floats below have no digits left; a p-value is never told as 0.
+# Floats below this have no digits left; a p-value is never reported as 0.
 _SMALLEST: Final = 1e-300
 # Thousands of hits of one watch have a few hundred distances from its threshold.
 _KEPT: Final = 4096
@@ -596,10 +596,10 @@ class Publication:
         return Interval(self._told(first - below, self.floor), self._told(last + above, self.ceiling))
 
     def caution(self, value: Number, confidence: Number = CONFIDENCE) -> str | None:
-        """In words, that the interval, known ranges aside, holds a truth of those that are withheld; None if not.
+        """A warning in words if the interval contains a truth for which nothing is published; None if it does not.
 
-        With Laplace noise it does exactly where it has no end towards them. Never where everything is published and no
-        threshold was tested.
+        `floor` and `ceiling` are ignored. With Laplace noise there is a warning exactly where the interval has no end
+        on the side of such truths. There is none where everything is published and no threshold was tested.
         """
         since, until = self._held_back
         if since is None and until is None:
@@ -613,12 +613,12 @@ class Publication:
         return "may be a false alarm: the interval reaches what is withheld"
 
     def p_value(self, value: Number) -> float | None:
-        """An upper bound of the probability of such a value, or one farther away, if what is withheld holds the truth.
+        """An upper bound on the probability, under the null hypothesis, of this value or one farther away.
 
-        The truth is then below the threshold (a hit, a revision, a fresh value) or above the last value (a support
-        without a lowest). For a change it is between the two unbounded pieces. None where everything may be published
-        and no threshold was tested. Given that the value was published it is at most p with a probability of at most p,
-        whatever was asked before (theory chapter 3).
+        The null hypothesis is a truth for which nothing should be published: below the threshold (a hit, a revision, a
+        fresh value), above the last value (a support without a lowest), or between both pieces (a change). None where
+        everything may be published and no threshold was tested. Guarantee: given that the value was published, the
+        p-value is at most p with a probability of at most p, whatever was asked before (theory chapter 3).
         """
         first, last = self._block(value)
         since, until = self._held_back
@@ -630,7 +630,7 @@ class Publication:
 
     @property
     def _held_back(self) -> tuple[End, End]:
-        """The least and the largest truth that is withheld, in grid steps, None for no end; both None for none."""
+        """The ends of the null hypothesis in grid steps, None for no end; both None where there is none."""
         pieces = self.support.pieces
         if self.bar is not None:
             return None, self.bar - 1
@@ -687,11 +687,11 @@ class Publication:
 
 @lru_cache(maxsize=_KEPT)
 def _ends_from(noise: NoiseLaw, support: Support, last: int, chance: Fraction) -> tuple[End, End]:
-    """The ends for the block from 0 to `last`: noise does not know where it is added."""
+    """The ends for the block from 0 to `last`; the noise does not depend on the value, so other blocks are shifts."""
     return lower_end(noise, support, 0, chance), upper_end(noise, support, last, chance)
 
 
-# A value put together from several noisy ones, and what it says of its truth.
+# Intervals of a weighted sum of several published values.
 
 
 @dataclass(frozen=True)
@@ -718,14 +718,14 @@ class Combination:
     at_once: ClassVar[bool] = False
 
     def reach(self, confidence: Number = CONFIDENCE) -> float:
-        """How far from the value the truth is at most, with this confidence."""
+        """The half-width of the interval: the truth is at most this far from the value, with this confidence."""
         beta: Fraction = 1 - probability(confidence, "confidence")
         if self.gaussian:
             return gaussian_sum_error_up(self.deviation, self.absolute, beta)
         return laplace_sum_error_up(self.deviation, self.absolute, self.squared, beta)
 
     def interval(self, value: Number, confidence: Number = CONFIDENCE) -> Interval:
-        """From the value less that to the value and that, cut to what the truth can be."""
+        """The value plus and minus `reach`, cut to the range of the truth."""
         reach, told = self.reach(confidence), float(value)
         least = -math.inf if self.floor is None else self.floor
         most = math.inf if self.ceiling is None else self.ceiling
@@ -733,11 +733,11 @@ class Combination:
         return Interval(low, high)
 
     def p_value(self, value: Number) -> float | None:
-        """None: it was published in any case."""
+        """None: the value was published in any case, so it is no alarm."""
         return None
 
     def caution(self, value: Number, confidence: Number = CONFIDENCE) -> str | None:
-        """None likewise."""
+        """None, for the same reason."""
         return None
 
 
@@ -815,12 +815,12 @@ def _reach(noise: NoiseLaw, candidates: int, most: int, confidence: Fraction) ->
     return chosen_reach_up(noise, candidates=candidates, published=most, confidence=confidence)
 
 
-# What it says of a truth that a test did not report it.
+# Intervals of a truth that was tested and not reported.
 
 
 @dataclass(frozen=True)
 class Silence:
-    """That a truth was tested against `bar`, in grid steps, by a test with these tails, and not reported.
+    """A truth that was tested against the threshold `bar`, in grid steps, by a test with these tails, and not reported.
 
     `grid`, `floor` and `ceiling` are those of a `Publication`: steps in the answer's own units, what truths can be.
     `thresholds` is how many hidden ones a sparse vector may draw, of which any may have been the one that was tested.
@@ -842,7 +842,7 @@ class Silence:
         checked(self, grid=positive)
 
     def truths(self, confidence: Number = CONFIDENCE) -> Interval:
-        """All truths but those that the test reports with `confidence`, cut to what they can be.
+        """The truths that the test does not report with `confidence`, cut to the range of the truth.
 
         Guarantee: with probability `confidence` it does not happen that the truth lies outside and is not reported,
         whatever the data and however the question was chosen from earlier answers. It is no statement given that

@@ -1,4 +1,4 @@
-"""Least squares from noisy sums of squares and products: what the noise leaves open, and, said apart, the sample."""
+"""Least squares from noisy sums of squares and products: intervals for the noise alone, and for noise and sample."""
 
 import math
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class Estimate(NamedTuple):
     population_high: float | None = None
 
     def moved(self, by: float) -> "Estimate":
-        """That of the combination and this number."""
+        """The estimate of the combination plus this constant."""
         ends = ("value", "low", "high", "population_low", "population_high")
         known = {name: getattr(self, name) for name in ends if getattr(self, name) is not None}
         return self._replace(**{name: end + by for name, end in known.items()})
@@ -113,13 +113,13 @@ class NoisySquares:
 
     @property
     def variance(self) -> float | None:
-        """That of what the coefficients leave, by the degrees of freedom that are left; None where noise hides it."""
+        """The residual variance, by the remaining degrees of freedom; None where noise hides it."""
         degrees = self.rows - len(self.sums) + 1
         return None if self._values[0] <= 0 or self._rest <= 0 or degrees < 1 else self._rest / degrees
 
     @property
     def explained(self) -> float | None:
-        """The part of the variance that is explained (R squared); None where noise hides it."""
+        """R squared, the explained part of the variance; None where noise hides it."""
         if self.variance is None:
             return None
         whole = float(self.sums[-1, -1] - self.sums[0, -1] ** 2 / self.sums[0, 0])
@@ -162,7 +162,7 @@ class NoisySquares:
         return Near(low, high, all_of.far, all_of.length, max(0.0, inverse.high))
 
     def _of_population(self, row: Floats, beta: float) -> tuple[float, float] | None:
-        """Where the population's is: that of the rows, and as far again as a sample may move it."""
+        """The interval of the population's combination: that of the rows, widened by the sampling error."""
         near = self._near(row, beta * _NEAR)
         rows = math.floor(self.rows - self._square(beta * _ROWS) / self.constant**2)
         degrees = rows - len(self.sums) + 1
@@ -176,7 +176,7 @@ class NoisySquares:
         return near.low - moved, near.high + moved
 
     def _shadow(self, right: Floats, row: Floats, p: float, r: float) -> Shadow | None:
-        """Of all x with |S~ x - right|^2 <= p + r |x|^2; None where they have no bound."""
+        """Bounds that hold for all x with |S~ x - right|^2 <= p + r |x|^2; None where this set is unbounded."""
         squares = self._values**2 - r
         if self._values[0] <= 0 or squares[0] <= 0:
             return None
@@ -192,7 +192,7 @@ class NoisySquares:
         return Shadow(centre - half, centre + half, longest * _SURPLUS, far * _SURPLUS)
 
     def _reach(self, beta: float) -> tuple[float, float]:
-        """p and r."""
+        """The p and r of the ellipsoid, but for a probability beta."""
         lines = len(self.sums) - 1
         if self.gaussian:
             squared = (length_up(lines, beta=beta) * self.scale) ** 2
@@ -226,7 +226,7 @@ class NoisySquares:
         return self.scale / math.sqrt(2) if self.gaussian else math.sqrt(2) * self.scale
 
     def _deviation(self, inverse: Floats, found: Floats) -> float:
-        """That of w'(E v) at the noisy coefficients."""
+        """The standard deviation of w'(E v) at the noisy coefficients."""
         longest, along = float(inverse @ inverse) * (1 + float(found @ found)), float(inverse @ found) ** 2
         # Laplace noise has the same variance on the diagonal, Gaussian twice that.
         less = 0.0 if self.gaussian else float(inverse**2 @ found**2)

@@ -19,9 +19,9 @@ from chary.numbers import Number
 
 # Distributions whose likelihood ratios are integers of grains: what a menu's curve is worked out on (theory 1.3).
 #
-# An outcome whose ratio lies between two multiples of the grain is told as one of both, so that told together they are
-# the outcome: every distribution becomes one that tells more, which is what a bound may do. What is added falls with
-# the grain.
+# An outcome whose ratio lies between two multiples of the grain is split into two outcomes, one at each multiple, whose
+# mixture it is. So every distribution is replaced by one that reveals at least as much: the curve is an upper bound.
+# The excess falls with the grain.
 
 # A distribution with as many ratios would be a band of the lattice as wide as that.
 MOST_STEPS = 400
@@ -73,7 +73,8 @@ def _rounded(law: hit_prices.MenuLaw, grain: Decimal, tokens: int) -> LatticeLaw
 
 
 def _around(told: hit_prices.Chances, grain: Decimal) -> list[tuple[int, Decimal]]:
-    """An outcome as two of whole grains, by their probabilities under the first neighbour."""
+    """The two outcomes of whole grains whose mixture this outcome is, with their probabilities under the first
+    neighbour."""
     exactly = (told.first / told.second).ln() / grain
     steps = int(exactly.to_integral_value(ROUND_FLOOR))
     if abs(steps) >= MOST_STEPS:
@@ -98,22 +99,22 @@ class Laws:
 
     @cached_property
     def hits(self) -> "scipy.sparse.csr_array":
-        """Of every distribution (rows) what hits, by its grains."""
+        """The probability of a hit of each distribution (rows) at each number of grains (columns), sparse."""
         return scipy.sparse.csr_array(self._matrix([law.hits for law in self.laws]))
 
     @cached_property
     def misses(self) -> "scipy.sparse.csr_array":
-        """Of every distribution (rows) what misses, by its grains."""
+        """The probability of a miss of each distribution (rows) at each number of grains (columns), sparse."""
         return scipy.sparse.csr_array(self.chances_of_a_miss)
 
     @cached_property
     def chances_of_a_miss(self) -> Floats:
-        """The same with all that is 0."""
+        """The probabilities of a miss as a dense matrix."""
         return self._matrix([law.misses for law in self.laws])
 
     @cached_property
     def terms(self) -> int:
-        """The most that are added up for one distribution."""
+        """The largest number of terms that the worth of one distribution adds up."""
         return max(len(law.hits) + len(law.misses) for law in self.laws)
 
     def _matrix(self, all_masses: Sequence[Masses]) -> Floats:
@@ -218,7 +219,7 @@ def lattice_curves(grain: float, menu: Sequence[MenuCall | LatticeLaw], top: int
 
 
 def _laws(grain: float, call: MenuCall | LatticeLaw) -> list[LatticeLaw]:
-    """The distributions of what is on a menu."""
+    """The lattice distributions of one entry of a menu."""
     return [call] if isinstance(call, LatticeLaw) else [_law(option) for option in _options(grain, call)]
 
 

@@ -36,7 +36,7 @@ from chary.numbers import plain
 Floats = NDArray[np.float64]
 # Products that stay below 1e-40 add less than 2**-53 of the sum (which is at least 1) in any number that fits memory.
 CUT: Final = 1e-40
-# Just above the smallest normal float: a bound that a float would lose to underflow is raised to it, never told as 0.
+# Just above the smallest normal float: a bound that would underflow is raised to it, never reported as 0.
 SMALLEST: Final = 1e-307
 # Blocks of factors double from 64, so short chains cost little, and stop at 65,536, so that little runs past the cut.
 _FIRST, _LONGEST = 64, 2**16
@@ -420,7 +420,7 @@ def float_down(value: Fraction) -> float:
     return -float_up(-value)
 
 
-# Where something begins or ceases to hold, by halving: what is told is always an end that was looked at.
+# Where something begins or ceases to hold, by bisection: the result is always an end that was evaluated.
 
 Part = TypeVar("Part", int, float, Fraction)
 # No error of interest is larger, and floats tell integers apart up to 9e15 only.
@@ -445,10 +445,10 @@ def ends(
     ratio: float | Fraction = 1,
     times: int = sys.maxsize,
 ) -> tuple[Part, Part]:
-    """Numbers next to each other from the first of which it does not hold, and from the second on it does.
+    """Bisection: adjacent numbers, the predicate false at the first and true from the second on.
 
-    So it is taken to be at the start, where nobody looks. The search ends earlier where the second is at most `ratio`
-    times the first, or after this many halvings; rationals need one of the two.
+    It is taken to be so at `low` and `high`, where it is not evaluated. The search ends earlier where the second is at
+    most `ratio` times the first, or after `times` halvings; rationals need one of the two.
 
     >>> ends(lambda n: n * n >= 50, 0, 50), ends(lambda x: x * x >= 2, 1.0, 2.0, times=3)
     ((7, 8), (1.375, 1.5))
@@ -497,7 +497,7 @@ def doubled(
 
 
 def least_error(kept: Callable[[int], bool]) -> int:
-    """The least error that is kept, where all larger ones are; `InvalidParameter` if none within reach is."""
+    """The least error for which `kept` holds, as it does for all larger ones; `InvalidParameter` above 2**62."""
     return least(kept, *doubled(kept, -1, 1, most=LARGEST_ERROR))
 
 

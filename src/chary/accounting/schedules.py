@@ -367,8 +367,8 @@ def _found(size: int | None) -> int:
 
 # Rerunning a static private algorithm while a database grows without end, under one finite budget (theory chapter 8).
 #
-# A schedule says at which public sizes to rerun and what share of the budget each run takes. Shares are rounded down to
-# 18 digits, so that their infinite sum stays within the budget.
+# A schedule fixes the public sizes at which to rerun and the fraction of the budget of each run. Fractions are rounded
+# down to 18 digits, so that their infinite sum stays within the budget.
 
 # The remainder after N terms is of the order N**-(s+3)/720: 64 terms leave 1e-10 of the sum or less, always above it.
 _DIRECT: Final = 64
@@ -406,7 +406,7 @@ class ScheduleRuns(ABC):
 
     @abstractmethod
     def failure(self, run: int) -> Fraction:
-        """How often this run may miss its error; these add up to at most beta."""
+        """The failure probability of this run; those of all runs add up to at most beta."""
 
     @abstractmethod
     def body(self) -> dict[str, Any]:
@@ -414,12 +414,12 @@ class ScheduleRuns(ABC):
 
     @property
     def staleness(self) -> float:
-        """By how much an average of values in [0, 1] over all rows may move until the next run is due."""
+        """The most that an average of values in [0, 1] over all rows may move until the next run is due."""
         return 0.0
 
     def error(self, law: Law, run: int, *, first: int | None = None, size: int | None = None) -> float:
-        """What the accuracy bound says of this epoch, with its own fraction and at the size where it is due.
-        Or with the fractions of the epochs from `first` on, and at a larger size."""
+        """The error of this epoch by the accuracy bound, with its own fraction and at the size where it is due.
+        With `first`, the fractions of the epochs from there on count; `size` is a larger size."""
         rows, began = self.size(run) if size is None else size, run if first is None else first
         return law.error(size=rows, epsilon=self.epsilon_down(began, run), beta=self.failure(run))
 

@@ -15,10 +15,10 @@ from chary.numbers import Number, exact, plain, positive, probability, set_field
 
 # The event of an optimal threshold test: a test whose distribution is made for the price of its hit at one Renyi order.
 
-# Below this speed (chapter 2: price = a (a-1) speed^2) neighbours' probabilities agree to 7 digits, and a test tells
-# nothing.
+# Below this speed (chapter 2: price = a (a-1) speed^2) neighbours' probabilities agree to 7 digits, and a test
+# decides nothing.
 LEAST_PRICED_SPEED: Final = Fraction(1, 10**7)
-# e^-price has 60 digits of room in the checks; a hit at this price tells everything anyway.
+# e^-price keeps 60 digits in the checks; a hit at this price reveals everything anyway.
 LARGEST_PRICE: Final = 1000
 LARGEST_ORDER: Final = 10**7
 
@@ -71,7 +71,7 @@ class SharpTest(Event):
         )
 
     def hit_price_up(self, order: Fraction) -> Fraction | None:
-        """Its price of a hit, or at a lower order b the part (b-1)/(a-1) of it.
+        """The price of a hit at the order a of the test; at a lower order b the part (b-1)/(a-1) of it.
 
         Take the logarithm of what the inequality bounds, its costs in proportion to b - 1. It is a log-sum-exp of
         functions linear in b, so convex. It is 0 at b = 1 and at most 0 at a, hence at most 0 between.
@@ -185,7 +185,7 @@ class Inequalities:
 
 # Probabilities of a hit a few sensitivities apart, as exact multiples of 2^-192, every neighbouring pair verified.
 
-# Probabilities end at 2^-100 from 0 and 1, where 92 of the bits are left: no number of tests tells that from 0.
+# Probabilities end at 2^-100 from 0 and 1, where 92 of the bits are left: no number of tests distinguishes that from 0.
 BITS: Final = 192
 ONE: Final = 1 << BITS
 EDGE_BITS: Final = 100
@@ -293,7 +293,7 @@ class _Walk:
         return reached if abs(reached - before) <= _SETTLED * abs(reached) else self._ending(logit, move, final)
 
     def _ending(self, logit: float, move: float, final: float) -> float:
-        """The same near an end, where the last is far shorter: by halving, from one sensitivity's up."""
+        """`_stretched` near an end, where the last sensitivity's move is far shorter: by bisection of the move."""
         first, low, high = _gap(logit, logit + move), move, move * self._stretch
         for _ in range(_HALVINGS):
             middle = math.copysign(math.sqrt(low * high), move)
@@ -353,7 +353,7 @@ def _gap(logit: float, other: float) -> float:
 
 
 def _moved(logit: float, change: float) -> float:
-    """The logit of a probability that is so much larger."""
+    """The logit of the probability of this logit plus `change`."""
     hit, miss = (math.exp(log) for log in log_chances(logit))
     return math.log((hit + change) / (miss - change))
 
@@ -446,7 +446,7 @@ def log_chances(logit: float) -> tuple[float, float]:
 
 
 def _side(miss: float, hit: float, low: bool) -> tuple[float, float, float]:
-    """By how much two terms, given by logarithms, exceed 1, the one near 1 by `expm1`; and both."""
+    """The excess over 1 of two terms given by their logarithms (the term near 1 by `expm1`), and both terms."""
     miss, hit = _LARGEST if miss > _LARGEST else miss, _LARGEST if hit > _LARGEST else hit
     missed, made = math.exp(miss), math.exp(hit)
     return (math.expm1(miss) + made if low else math.expm1(hit) + missed), missed, made
@@ -522,7 +522,7 @@ def _backed(pairs: Inequalities, start: Chance, move: Decimal) -> Chance:
 
 
 def moved(start: Chance, move: Decimal) -> Chance:
-    """The probability whose logit is so far from this one's."""
+    """The probability whose logit is larger by `move`."""
     grown = start.hit * move.exp()
     return Chance(grown / (start.miss + grown), start.miss / (start.miss + grown))
 

@@ -1,4 +1,4 @@
-"""How far from its threshold an optimal test errs, and the menus that sell such tests."""
+"""How far from its threshold an optimal test errs, and menus of such tests for a budget."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +32,7 @@ _MARGIN, _MORE, _TRIES = 1e-13, 16, 8
 
 
 class DrawInequalities:
-    """Both inequalities of two draws; make it and use it inside one `precise` block."""
+    """Both inequalities of two draws of a label. Make it and use it inside one `precise` block."""
 
     def __init__(self, test: sharp_tests.SharpTest, labels: int) -> None:
         self._power = decimal(Fraction(test.order)) - 1
@@ -73,7 +73,7 @@ class DrawSteps(sharp_tests.LogitSteps):
     def _draws(
         self, own: float, other: float, own_slope: float, other_slope: float, price: float
     ) -> tuple[float, float]:
-        """By how much a side exceeds 1, given the logarithms of A and B, and its slope from theirs."""
+        """The excess of a side over 1 from the logarithms of A and B, and its slope from their slopes."""
         kept, alike = math.exp(-price), -math.expm1(-price) / (self.labels - 1)
         a, b = math.exp(min(own, _LARGEST / 2)), math.exp(min(other, _LARGEST / 2))
         excess = math.expm1(min(2 * own, _LARGEST)) + 2 * kept * a * b + (kept + alike) * b * b
@@ -371,7 +371,7 @@ def _at(agreed: AgreedNumber, order: Fraction, share: Fraction) -> SharpWidth | 
 
 
 def _paid(price: Fraction) -> Fraction:
-    """Whole steps of a ledger, so that what is charged is the price of a hit itself."""
+    """The price rounded down to whole ledger steps, so that the ledger charges exactly this price."""
     return Fraction(steps_down(price, MAIN_STEPS), MAIN_STEPS)
 
 
@@ -380,12 +380,12 @@ def _budget(agreed: AgreedNumber) -> tuple[Fraction, Fraction]:
 
 
 def _thousandths(share: float) -> Fraction:
-    """A fraction, short in statements."""
+    """A fraction in thousandths, which keeps it short in statements."""
     return Fraction(round(share, 3)).limit_denominator(1000)
 
 
 def _three_digits(log_order: float) -> Fraction:
-    """An order, short in statements."""
+    """The order of three digits, which keeps it short in statements."""
     return 1 + Fraction(f"{math.exp(log_order):.3g}")
 
 
@@ -479,7 +479,7 @@ def _with_value(test: sharp_tests.SharpTest, part: Fraction) -> sharp_tests.Shar
 
 
 def _value_error(test: sharp_tests.SharpTest, part: Fraction, agreed: AgreedNumber) -> float:
-    """Of Gaussian noise of rho, which has log-moment a (a - 1) rho at order a, for all hits together."""
+    """The error of the Gaussian values of all hits together; noise of rho has log-moment a (a - 1) rho at order a."""
     order = Fraction(test.order)
     sigma = math.sqrt(order * (order - 1) / (2 * Fraction(test.price) * part))
     each = -math.expm1(math.log1p(-agreed.beta) / agreed.hits)

@@ -498,7 +498,7 @@ def one_sided_error_up(noise: OneSidedNoise, *, tests: int, confidence: Number) 
     so far above the public threshold is reported, and what lies farther below it is not. `tests` need not be the number
     that the threshold is placed for.
 
-    Errors: `InvalidParameter` for a confidence that doubles cannot tell from 1.
+    Errors: `InvalidParameter` for a confidence that rounds to 1 as a double.
 
     >>> noise = one_sided_noise(epsilon=1, hits=3, tests=1000, monotone=True)
     >>> [one_sided_error_up(noise, tests=tests, confidence="0.95") for tests in (10, 1000, 100_000)]
@@ -607,7 +607,7 @@ class SparseTails:
 
     @property
     def _ratios(self) -> tuple[Decimal, Decimal]:
-        """Of the noise of a test and of the threshold: `e^(-1/scale)`."""
+        """`e^(-1/scale)` of the noise of a test and of the noise of the threshold."""
         return (-1 / decimal(self.noise.test)).exp(), (-1 / decimal(self.noise.threshold)).exp()
 
 
@@ -693,7 +693,7 @@ class GrowingRounds:
             return rounded_down(decimal(Fraction(self.epsilon)) * power)
 
     def noise(self, size: int) -> SparseNoise:
-        """Of a round that begins at this size, in counts."""
+        """The noise of a round that begins at this size, in counts."""
         return round_noise(self.epsilon_down(size), values=self.values, form=self.form)
 
     def noise_function(self, size: int) -> float:

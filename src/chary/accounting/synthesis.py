@@ -43,7 +43,7 @@ class Margins(NamedTuple):
 
     @property
     def tested(self) -> float:
-        """By how many rows more the worst query may be off than a measured query was."""
+        """An upper bound, in rows, on the error of the worst query less that of the measured one."""
         return (self.noise + self.loss + _ROUNDED / GRID) * _SURPLUS
 
 
@@ -159,7 +159,7 @@ def _shared(*parts: tuple[float, float]) -> float:
 
 
 def _digits_up(value: float) -> Fraction:
-    """A little more, with few digits, so that a distribution is the same on every machine."""
+    """The value rounded up to nine digits, so that it is the same on every machine."""
     return Fraction(f"{value * (1 + _MARGIN):.{_DIGITS}g}")
 
 
@@ -184,7 +184,7 @@ def earlier_mwem_law(*, cells: int, queries: int, rounds: int, gaussian: bool = 
 
 
 def _base(cells: int, rounds: int) -> float:
-    """What noise does not matter to; single precision counts for a millionth a round at most."""
+    """The part of the error that no noise causes; single precision adds at most a millionth a round."""
     return math.sqrt(math.log(whole(cells, "cells", least=2)) / (2 * _rounds(rounds))) * _SURPLUS + _SINGLE * rounds
 
 
@@ -204,7 +204,7 @@ def _rounds(rounds: int) -> int:
 
 
 def _least(error: Callable[[int], float]) -> int:
-    """By a coarse grid and all integers around its best."""
+    """The integer with the least error: on a coarse grid, then among all integers around its best."""
     grid = np.unique(np.geomspace(1, MOST_ROUNDS, 40).astype(int)).tolist()
     found = min(range(len(grid)), key=lambda place: error(grid[place]))
     low, high = grid[max(0, found - 1)], grid[min(len(grid) - 1, found + 1)]
@@ -287,5 +287,5 @@ def best_rows(
 
 
 def decimals_up(value: float) -> Fraction:
-    """With twelve decimals, so that a distribution is the same on every machine."""
+    """The value rounded up to twelve decimals, so that it is the same on every machine."""
     return Fraction(math.ceil(value * 10**12), 10**12)

@@ -26,8 +26,8 @@ from chary.accounting.numerics import (
 from chary.errors import InvalidParameter
 from chary.numbers import Number, checked, exact, failing, plain, positive, probability, set_fields, whole, work_out
 
-# Multiplicative weights: how many hard answers there can be, what a call must be to tell hard from easy, and how far
-# off easy ones are.
+# Multiplicative weights: how many hard answers there can be, the epsilon of a call that separates hard from easy, and
+# the error of easy answers.
 
 Update = Literal["projected", "refitted", "published"]
 # A few float operations, upwards. Below 1e-100 the square of alpha would leave the floats of reports.

@@ -1,4 +1,4 @@
-"""How large a call may be so that a number of hits fits, which filter sells it, and filters restored from a ledger."""
+"""The largest call of which a number of hits fits a budget, the filter for it, and filters restored from a ledger."""
 
 from collections.abc import Callable
 from fractions import Fraction

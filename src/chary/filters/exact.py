@@ -92,7 +92,7 @@ class Listing:
         return menu_curve.on_lattice(self.event.menu_laws(), grain, self.tokens)
 
     def told(self) -> str:
-        """The event as it is written."""
+        """The event as a constructor call, for messages."""
         terms = {name: value for name, value in self._terms().items() if value not in (None, 0) and name != "laws"}
         sizes = [plain(value) if isinstance(value, Fraction) else str(value) for value in terms.values()]
         return f"{type(self.event).__name__}({', '.join(sizes)})"
@@ -115,7 +115,7 @@ def listing(body: dict[str, Any]) -> Listing:
 def listings(
     events: Iterable[accounting.Event | Listing], epsilon: Fraction, delta: Fraction, scale: Fraction = Fraction(1)
 ) -> tuple[Listing, ...]:
-    """A menu of events; whose tokens are not said costs what it does at one Renyi order, in parts of the cheapest hit.
+    """A menu of events. Tokens that are not given are the cost at one Renyi order, relative to the cheapest hit.
 
     All but the cheapest hit costs `scale` times as much. Whatever the tokens are, the exact curve accounts for them.
     Errors: `InvalidParameter` for an empty menu and for calls so large that they have no cost of a hit at any order.
@@ -210,7 +210,7 @@ def _plain(value: Any) -> Any:
 # What an ordinary release costs in tokens that no menu lists, so that the exact curve stays within the budget (this
 # work).
 #
-# A schedule says the tokens of a release of every size: that many for each unit of its log-moment at one Renyi order.
+# A schedule gives the tokens of a release of every size: a rate times its log-moment at one Renyi order, rounded up.
 # The releases of all sizes it has are distributions of the menu like any other, so the curve of menu and schedule
 # together is the guarantee, and nothing about the order or the rate needs a proof. Schedules of one order are a chain:
 # the more expensive one is covered by the curve of the cheaper. So it does not matter which of two processors found
@@ -236,7 +236,7 @@ class Unlisted:
     rate: Fraction
 
     def tokens(self, size: Fraction, grain: Fraction, most: Fraction) -> int | None:
-        """What a release of this epsilon costs; none of more than `most` is sold."""
+        """The tokens of a release of this epsilon; None above `most`."""
         steps = next((steps for steps in _sizes(grain, most) if size <= steps * grain), None)
         return None if steps is None else self._of(steps * grain)
 
@@ -309,8 +309,8 @@ class ExactFilter(Filter):
 
     `grain` is the epsilon of the basic call. The menu lists what may be asked: `MenuCall(steps, tokens, q)`, `q=None`
     for NotPrior targets, `q=1` for ordinary releases, or a `Listing` of any event by its distributions (see
-    `of_events`). What is listed also pays for smaller epsilons. Any release with a pure epsilon is sold besides, hit or
-    miss, at the tokens that `unlisted` says: what that affords is part of the curve. Where it is None, the cheapest
+    `of_events`). What is listed also pays for smaller epsilons. Any release with a pure epsilon is paid as well, hit or
+    miss, with the tokens that `unlisted` gives: all such releases are part of the curve. Where it is None, the cheapest
     schedule is taken whose curve fits next to the menu's. Other events off the menu have no cost (`NotPriced`).
     `delta_reserve` is the part of delta set aside for calls that have one: the curve is worked out for the rest.
     `tokens` is how many fit; it is computed when 0, and read back from a ledger otherwise.
@@ -377,7 +377,7 @@ class ExactFilter(Filter):
         What is listed also pays for less: smaller epsilons, and q-targets that are hit more often. Where no tokens are
         said, by a `Listing`, they follow from the costs at one Renyi order. They are raised by up to a half where 11 of
         12 hits are left then that the cheapest target call would have alone. `grain` is only how fine likelihood ratios
-        are taken: a fifth of the smallest epsilon unless it is said; a finer one adds a few tokens and takes longer.
+        are taken: a fifth of the smallest epsilon unless it is given; a finer one adds a few tokens and takes longer.
         Errors: `InvalidParameter` for what cannot be listed and where nothing fits.
 
         >>> from chary.accounting import BoundaryCall, TwiceCall
@@ -446,7 +446,7 @@ class ExactFilter(Filter):
         return entry.tokens + (_dearest(self.menu) - 1 if entry.is_race else 0)
 
     def _beside(self, size: Fraction) -> list[int]:
-        """What a release of this epsilon costs that is not listed, if it can be paid."""
+        """The tokens of a release of this epsilon that is not listed; empty if it cannot be paid."""
         most = self.budget.exact[0]
         tokens = self._sold.tokens(size, self.grain, most) if self._sold else None
         return [] if tokens is None or tokens > self.tokens else [tokens]
@@ -458,7 +458,7 @@ class ExactFilter(Filter):
 
     @property
     def sizes(self) -> set[Fraction]:
-        """The epsilons of what is on the menu, and of the releases that are sold besides."""
+        """The epsilons of the menu's events, and of the releases that the schedule allows."""
         own = {call.steps * self.grain for call in self.menu if isinstance(call, menu_curve.MenuCall)}
         own |= {call.steps * self.grain for call in self._releases}
         return own | {Fraction(entry.event.epsilon) for entry in self._listings if entry.event.epsilon is not None}

@@ -172,12 +172,12 @@ class Filter(ABC):
         return amount.main / self.steps
 
     def promised(self, amount: Amount) -> tuple[float, float]:
-        """The epsilon and delta that a charge stands for; those of the whole budget where it says nothing by itself."""
+        """The epsilon and delta that a charge guarantees; the whole budget's where it guarantees nothing by itself."""
         epsilon, delta = self.budget.exact
         return float(epsilon), float(delta)
 
     def for_sharp_tests(self, otherwise: str) -> "RenyiFilter":
-        """This filter, if it has costs for optimal tests; `NotPriced` says what to do otherwise."""
+        """This filter, if it has costs for optimal tests; else `NotPriced`, whose message ends with `otherwise`."""
         raise NotPriced(
             f"the {self.kind} filter has no cost for optimal tests: open the session with a delta and the Renyi "
             f"filter, or {otherwise}"
@@ -188,7 +188,7 @@ class Filter(ABC):
         """The public parameters as a JSON-able dict, from which `filters.restore` builds the filter again."""
 
     def counted(self) -> dict[str, Any]:
-        """The part of `body` that says what a step is, where it is not the usual one."""
+        """The field of `body` with the size of a step, where it is not the usual one."""
         return {} if self.steps == MAIN_STEPS else {"steps": self.steps}
 
     @abstractmethod
@@ -295,7 +295,7 @@ class PureFilter(Filter):
         return "epsilon"
 
     def promised(self, amount: Amount) -> tuple[float, float]:
-        """Its epsilon, and the delta that was set aside.
+        """The epsilon of the charge, and its part of the delta that was set aside.
 
         >>> PureFilter(Budget(3)).promised(Amount(10**15, 0))
         (1.0, 0.0)

@@ -179,10 +179,10 @@ class Gaussian(Additive):
         return GaussianLaw(self.sigma_squared)
 
 
-# Secret states of public length: how long a state is in a ledger's file must not tell what it holds.
+# Secret states of public length: the length of a state in a ledger's file must not reveal what it holds.
 
 MARK: Final = b"\x00state\x00"  # no state that was written before there was padding begins with NUL
-# The length of what is inside, which zeros at its end could not tell.
+# The length of the state, which does not follow from the padding: a state may end with zeros.
 _LENGTH_BYTES: Final = 8
 SMALL: Final = 1024
 """Space for a few secret integers: noise that would not fit has hundreds of digits, and its scale some twenty."""

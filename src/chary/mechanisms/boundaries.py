@@ -33,7 +33,7 @@ class Chooser(Protocol[Value]):
 
     @property
     def epsilon(self) -> Number:
-        """Its pure privacy."""
+        """The epsilon of one outcome."""
         ...
 
     @property
@@ -122,7 +122,7 @@ def _chance(rest: int, one: int) -> int:
     return min(one // 3, one * rest // (one + rest))
 
 
-# Two draws of a label: where they agree it is told, free; where they do not, the answer is unclear, and charged.
+# Two draws of a label: where they agree, it is published, free; else the answer is unclear, and charged.
 
 
 @dataclass(frozen=True)

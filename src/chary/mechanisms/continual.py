@@ -18,7 +18,7 @@ from chary.mechanisms.additive import SMALL, Gaussian, Integers, Laplace, padded
 from chary.noise import Source, add
 from chary.numbers import Number, whole
 
-# What every mechanism that tells a running count at many steps does.
+# The interface of all mechanisms of continual counting.
 
 
 class Continual(ABC):

@@ -121,7 +121,7 @@ class LocalReports(ABC):
     @property
     @abstractmethod
     def channel(self) -> accuracy.Channel:
-        """With what probabilities a report speaks for the value that is held, and for any other."""
+        """The probabilities that a report speaks for the value that is held, and for any other."""
 
     @abstractmethod
     def randomized(self, places: Integers, source: noise.Source) -> NDArray[Any]:
@@ -150,7 +150,7 @@ class LocalReports(ABC):
     def estimate_counts(
         self, counts: Sequence[int], people: int, confidence: Number = "0.95", *, about: About = "population"
     ) -> LocalEstimate:
-        """The same from how many of the reports speak for each value."""
+        """The estimates from the number of reports that speak for each value."""
         return estimate(self.values, self.channel, counts, people, confidence, about)
 
     def event(self) -> Pure:
@@ -299,7 +299,7 @@ class UnaryEncoding(LocalReports):
 
     @property
     def chances(self) -> tuple[noise.Enclosure, noise.Enclosure]:
-        """That a one is reported as a zero, and a zero as a one."""
+        """The probabilities that a one is reported as a zero, and a zero as a one."""
         epsilon = positive(self.epsilon, "epsilon")
         flip = noise.Enclosure.logistic(epsilon / 2)
         return (noise.Enclosure.rational("1/2"), noise.Enclosure.logistic(epsilon)) if self.optimised else (flip, flip)
@@ -375,8 +375,8 @@ class MemoizedReports(LocalReports):
 
     @classmethod
     def for_report(cls, values: Sequence[Hashable], *, epsilon: Number, report: Number) -> "MemoizedReports":
-        """With the instant noise for which a single report is within `report`.
-        `InvalidParameter` unless that is below `epsilon`.
+        """The reports whose instant noise makes a single report at most `report`-DP.
+        `InvalidParameter` unless `report` is below `epsilon`.
 
         >>> daily = MemoizedReports.for_report(["a", "b"], epsilon=2, report=1)
         >>> daily.epsilon_after(1) <= 1
@@ -392,8 +392,8 @@ class MemoizedReports(LocalReports):
 
     @property
     def channel(self) -> accuracy.Channel:
-        """That of one report of every person.
-        A further one of the same people says nothing of the permanent bits' own error."""
+        """The channel of one report of every person.
+        Further reports of the same people do not reduce the error of the permanent bits."""
         permanent, instant = self._flips
         flip = permanent * (1 - instant) + instant * (1 - permanent)
         return accuracy.Channel(1 - flip, flip)
@@ -449,7 +449,7 @@ class MemoizedReports(LocalReports):
         return bits ^ noise.bernoulli(source, flip, bits.size).reshape(bits.shape)
 
 
-# Randomized response: each bit is told truly with a known probability, so that the share of ones can still be
+# Randomized response: each bit is reported truly with a known probability, so that the proportion of ones can be
 # estimated.
 
 Bits = NDArray[np.bool_]
@@ -501,7 +501,7 @@ class RandomizedResponse:
 
     @staticmethod
     def coins() -> "RandomizedResponse":
-        """Heads: the truth; tails: what a second coin says. True with probability 3/4, which is (ln 3)-DP."""
+        """Heads: the truth; tails: the outcome of a second coin. True with probability 3/4, which is (ln 3)-DP."""
         return CoinResponse()
 
     @property
@@ -544,7 +544,7 @@ class RandomizedResponse:
     def share_of(
         self, ones: int, units: int, confidence: Number = "0.95", *, about: About = "respondents"
     ) -> ShareEstimate:
-        """The same from the number of answers and of ones among them.
+        """The estimate from the number of answers and the number of ones among them.
 
         The proportion is that among these units, or in the population that they were drawn from independently. Its
         interval inverts the exact distribution of the number of ones, for every number of units; it is never wider than

@@ -18,7 +18,7 @@ from chary.mechanisms.additive import Integers
 from chary.mechanisms.choices import InverseSensitivity, PermuteAndFlip, Stretches
 from chary.numbers import Number, checked, optional, per_call, positive, probability, set_fields, whole, work_out
 
-# Equal values told apart by coins of their own, which are thrown when somebody asks for them.
+# Equal values are separated by coins of their own, which are thrown when they are first needed.
 
 _WORD: Final = 64
 # Eight megabytes of words at a time.
@@ -36,9 +36,7 @@ class Coins:
         return chooser.step(stretches, self._source)
 
     def accepts(self, chooser: InverseSensitivity, more: int) -> bool:
-        """True as much less often as the distribution makes a place that many steps of distance farther off less
-        likely.
-        """
+        """True with probability `exp(-unit more)`: the ratio of two places whose distances differ by `more`."""
         return not more or bool(noise.bernoulli(self._source, noise.Enclosure.exponential(chooser.unit * more), 1)[0])
 
     def half(self, count: int) -> int:
@@ -116,7 +114,7 @@ class Distances(Protocol):
     """Distances of places that grow with the values below a place, and with those above it."""
 
     def of(self, below: Integers, equal: Integers, size: int) -> Integers:
-        """Of places with this many values below and on them, of `size` in all."""
+        """The distances of places with this many values below and on them, of `size` in all."""
         ...
 
     def wanted(self, size: int) -> int:
@@ -232,14 +230,14 @@ class Order:
         return cls(found, counts.astype(np.int64), points)
 
     def scattered(self, bits: int, coins: Coins) -> Scattered:
-        """The same on a grid `2**bits` times as fine, each value at a random place of its own old one.
+        """The values on a grid `2**bits` times as fine, each at a random fine place of its place.
 
-        Values that were equal are then told apart by their own coins alone.
+        So equal values are separated by their own coins alone.
         """
         return Scattered(self.places, self.counts, self.points, bits, coins)
 
     def topped(self, more: int) -> "Order":
-        """The same and this many more values, a public number, on the highest place."""
+        """The values and this many more, a public number, on the highest place."""
         if not more:
             return self
         top = self.points - 1
@@ -248,7 +246,7 @@ class Order:
         return Order(np.append(self.places[:below], top), np.append(self.counts[:below], there + more), self.points)
 
     def mirrored(self) -> "Order":
-        """The same from above: the highest place becomes 0."""
+        """The values on the reversed grid: the highest place becomes 0."""
         return Order(self.points - 1 - self.places[::-1], self.counts[::-1], self.points)
 
     def __repr__(self) -> str:

@@ -265,7 +265,7 @@ def place(words: Words, count: int) -> tuple[NDArray[np.intp], Registers]:
 
 
 def place_one(word: int, count: int) -> tuple[int, int]:
-    """The same for one word.
+    """`place` for one word.
 
     >>> place_one(0b0101 << 60 | 0b100, 16)
     (5, 3)
@@ -400,7 +400,7 @@ class Distinct:
 
     Guarantee: publishing all registers is epsilon-DP for adding or removing one element; a unit that may hold m
     distinct elements has m epsilon. It rests on the keyed hash being a random function and on the key staying secret.
-    What may be published of one sketch is said under `Phantoms`.
+    `Phantoms` states what may be published of one sketch.
 
     Errors: `InvalidParameter` for an epsilon too small for 48 bits, or registers not a power of two from 2**4 to 2**16.
 
@@ -496,15 +496,15 @@ class Phantoms:
         return f"Phantoms(<secret>, {self.distinct!r}, veils={len(self.veils)})"
 
     def add(self, values: Any) -> "Phantoms":
-        """With more elements, hashed here; see `words` for what an element is."""
+        """The sketch with more elements, hashed here; `words` defines what an element is."""
         return self.update(words(self.key, values))
 
     def update(self, hashed: Words) -> "Phantoms":
-        """With more elements, given by their words under this sketch's key (a `uint64` array)."""
+        """The sketch with more elements, given by their words under its key (a `uint64` array)."""
         return self._holding(raised(self._array(), hashed))
 
     def veil(self, source: noise.Source) -> "Phantoms":
-        """With fresh dummy elements, which hide the arrivals since the last outcome; each refresh costs accuracy."""
+        """The sketch with fresh dummy elements, which hide arrivals since the last outcome. It costs accuracy."""
         fresh = drawn(self.distinct.law(1), source, self.distinct.registers)
         return replace(self._holding(np.maximum(self._array(), fresh)), veils=self.veils | {_name(source)})
 

@@ -72,7 +72,7 @@ class Classes:
         return math.comb(len(self.holds) + rows - 1, rows)
 
     def choices(self, rows: int, measure: Measure) -> int:
-        """Over how many the choice is made: those, or all multisets of cells."""
+        """The number of outcomes of the choice: candidates, or all multisets of cells."""
         return self.candidates(rows) if measure == "classes" else math.comb(len(self.labels) + rows - 1, rows)
 
     def feasible(self, rows: int, most: int = MOST_CANDIDATES) -> bool:
@@ -186,7 +186,7 @@ class SmallDatabases:
         return Pure(self.epsilon)
 
     def shortfall(self, size: int, beta: Number) -> float:
-        """By how much the error may exceed the least one there is, but for a probability beta: a fraction of rows."""
+        """The excess of the error over the least one, except with probability beta, as a fraction of rows."""
         odds = self.classes.choices(self.rows, self.measure) / probability(beta, "beta")
         steps = (math.log(odds.numerator) - math.log(odds.denominator)) / float(self.unit)
         return steps / (self.rows * self.classes.grid * whole(size, "size"))
@@ -263,7 +263,7 @@ class SmallDatabases:
 
     @property
     def _bits(self) -> int:
-        """Those of the largest count of a candidate."""
+        """The bits of the largest count of a candidate."""
         return (self.rows * self.classes.grid).bit_length()
 
     @cached_property

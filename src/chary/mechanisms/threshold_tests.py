@@ -53,7 +53,7 @@ Sizes = TypeVar("Sizes", SparseNoise, OneSidedNoise)
 class SparseMachine(ABC, Generic[Sizes]):
     """Whether each integer, with fresh noise, reaches a threshold with noise of its own; it ends at the last of `hits`.
 
-    The noise of the threshold is drawn at the start and hidden. Which noise it is says the subclass: that of `sizes`.
+    The noise of the threshold is drawn at the start and stays hidden. Subclasses choose the noises, by `sizes`.
     """
 
     sizes: Sizes
@@ -86,7 +86,7 @@ class SparseMachine(ABC, Generic[Sizes]):
 
     @property
     def tests_alone(self) -> Self:
-        """The same without values."""
+        """This sparse vector without published values."""
         return replace(self, sizes=replace(self.sizes, answer=None))
 
     def start(self, source: noise.Source) -> HiddenThreshold:

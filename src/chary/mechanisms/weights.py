@@ -353,7 +353,7 @@ class MultiplicativeWeights:
         return Easy(math.ceil(size * (Fraction(share) - off)), math.floor(size * (Fraction(share) + off)))
 
     def factor(self, share: float, answer: float, margin: float, above: bool | None = None) -> float:
-        """By what a hard answer, off by at most `margin`, multiplies the cells of its query.
+        """The factor by which a hard answer, off by at most `margin`, multiplies the cells of its query.
 
         It is 1 where the answer cannot be that near the truth. A margin above alpha/3 counts as alpha/3. `above` says
         on which side of the histogram's fraction the truth was found, by alpha/3 at least, if something else than the
@@ -374,8 +374,9 @@ class MultiplicativeWeights:
         return min(LARGEST_FACTOR, odds(share, goal))
 
     def tilt(self, levels: Floats, masses: Floats, answer: float, margin: float, above: bool | None = None) -> float:
-        """The same for cells of these weights, of which the histogram has these parts: what each cell is multiplied by
-        is the result to the power of its weight.
+        """`factor` for weighted cells: a cell of weight w is multiplied by the result to the power w.
+
+        `levels` are the weights, `masses` the parts of the histogram at each of them.
 
         >>> rule = MultiplicativeWeights("0.03")
         >>> f"{rule.tilt(np.array([0, 1]), np.array([0.75, 0.25]), 0.51, 0.01):.6f}"
@@ -403,7 +404,7 @@ class MultiplicativeWeights:
 
 
 def odds(share: float, goal: float) -> float:
-    """By what cells of this share are multiplied so that it becomes the goal, both strictly within (0, 1).
+    """The factor that brings the proportion of some cells from `share` to `goal`, both strictly within (0, 1).
 
     >>> odds(0.25, 0.5), odds(0.5, 0.25)
     (3.0, 0.333...)
@@ -465,7 +466,7 @@ class WeightVector:
         return replace(self._change(query, self.size, 1.0, 1 - float(self.rule.mixing)), hard=False)
 
     def again(self, change: Change, cells: Cells) -> Change:
-        """The same for what was learnt at an earlier change, at the same size."""
+        """`within` for the ends of an earlier change at the same size."""
         if change.low is None or change.high is None:
             raise TypeError("this change has no ends")
         return self.within(change.query, cells, change.size, change.low, change.high)
@@ -482,7 +483,7 @@ class WeightVector:
         return kept * self.histogram.masses(cells) + (1 - kept) * cells.counts / self.histogram.cells
 
     def apply(self, change: Change, cells: Cells) -> None:
-        """Carry it out."""
+        """Make this change to the histogram."""
         if change.scale != 1:
             self.histogram.scale(change.scale)
         if change.lift:
@@ -505,7 +506,7 @@ class Transcript:
         return sum(change.hard for change in self.changes)
 
     def then(self, *changes: Change) -> Self:
-        """With some more."""
+        """The transcript with these changes appended."""
         return type(self)((*self.changes, *changes))
 
     def dump(self) -> bytes:
@@ -524,7 +525,7 @@ _USUAL: Final = {"low": None, "high": None, "hard": True}
 @lru_cache(maxsize=KEPT)
 def _line(change: Change) -> bytes:
     told = asdict(change)
-    # Lines of changes that were told no more are those of earlier ledgers, byte by byte.
+    # Fields with their usual values are left out: such lines are those of earlier ledgers, byte by byte.
     return json.dumps({name: told[name] for name in told if name not in _USUAL or told[name] != _USUAL[name]}).encode()
 
 
@@ -595,7 +596,7 @@ class Regions(Protocol):
         ...
 
     def cells(self, query: int) -> Cells:
-        """Those of one query."""
+        """The cells of one query."""
         ...
 
 
@@ -603,7 +604,7 @@ class Queries(Regions, Protocol):
     """The public side of the queries: their cells, and their answers from weights of all cells."""
 
     def shares(self, weights: NDArray[np.float32]) -> NDArray[np.float64]:
-        """What part of all weight each query has."""
+        """The part of all weight in the cells of each query."""
         ...
 
 
@@ -647,7 +648,7 @@ class MwemRounds:
 
     @property
     def parts(self) -> int:
-        """In how many parts of a row errors are told apart: whole steps make an integer of them."""
+        """The resolution of errors, in parts of a row: a multiple of `grid`."""
         return self.grid * -(-GRID // self.grid)
 
     @cached_property
@@ -692,7 +693,7 @@ class MwemRounds:
 
 
 def missed(found: Round, size: int) -> float:
-    """By how much the histogram missed the measured share, which is at least 0 and at most 1; `size` in steps."""
+    """The distance of the histogram's share from the measured one, clipped to [0, 1]; `size` is in steps."""
     return abs(min(1.0, max(0.0, found.measured / size)) - found.share)
 
 

@@ -84,7 +84,7 @@ class MomentNoise:
 
     @cached_property
     def noises(self) -> tuple[Additive, Additive, Additive, Additive]:
-        """Of the number of rows, of a sum, of a sum of squares, of a sum of products of two columns."""
+        """The noise of the number of rows, of a sum, of a sum of squares, of a sum of products of two columns."""
         c = self.constant
         if self.gaussian:
             return self._each(lambda part: Gaussian(max(noise.SMALLEST_VARIANCE, part), 1), c**4, 2 * c**2, 1, 2)
@@ -162,7 +162,7 @@ class LinearQueries:
 
     @classmethod
     def of(cls, workload: Any, cells: Cells, columns: Sequence[str]) -> "LinearQueries":
-        """By a name, marginals (lists of the cells' columns), or rows of weights, which may have names.
+        """A workload by name, by marginals (lists of the cells' columns), or by rows of weights, which may have names.
 
         "cells" asks each cell, "prefixes" the sums of the first 1, 2, ... cells in the order of the list, "ranges" the
         sum of every run of neighbouring ones. `[["sex"], ["sex", "age"], []]` asks, for each list of columns, the sum
@@ -312,12 +312,12 @@ class SumStrategy:
 
     @property
     def sums(self) -> int:
-        """How many are measured."""
+        """The number of sums in all groups."""
         return sum(map(len, self.groups))
 
 
 def strategies(asked: LinearQueries, cells: Cells) -> Iterator[SumStrategy]:
-    """Those that are tried: each cell, each question itself, hierarchies, and all marginals of keys with columns."""
+    """The strategies that are tried: single cells, the questions themselves, hierarchies, and all marginals."""
     identity = np.eye(len(cells), dtype=np.int64)
     yield SumStrategy("identity", (identity,))
     yield SumStrategy("workload", (np.unique(asked.weights, axis=0),))
@@ -346,7 +346,7 @@ def hierarchy(cells: int, branching: int) -> SumStrategy:
 # The matrix mechanism: measure the sums of a strategy, and put every question together by weighted least squares.
 
 Floats = NDArray[np.float64]
-# Shares are told in thousandths; a group that gets less than five of them is not worth its noise.
+# Shares are rounded to thousandths; a group that gets less than five of them is not worth its noise.
 SHARES: Final = 1000
 LEAST_SHARE: Final = 5
 # A matrix of questions by sums with more entries takes 80 MB.
@@ -454,7 +454,7 @@ class MatrixMeasurement:
 
     @cached_property
     def smooth_deviations(self) -> Floats:
-        """The same for continuous noise, which is at least as much."""
+        """`deviations` for continuous noise, which is at least as much."""
         found: Floats = np.sqrt(self.combination**2 @ self._each([_variance(noise) for noise in self.noises]))
         return found
 
@@ -501,7 +501,7 @@ def _least(found: Iterable[MatrixMeasurement]) -> MatrixMeasurement:
 def _shared(
     asked: LinearQueries, strategy: SumStrategy, change: CellChange, noising: Noising
 ) -> MatrixMeasurement | None:
-    """The strategy with the best shares; None where it cannot tell what is asked."""
+    """The strategy with the best shares; None where the questions are no combinations of its sums."""
     precisions = np.array([noising.precision(group, change) for group in strategy.groups])
     best = _best_shares(strategy.grams, asked.gram, precisions, noising)
     parts = np.rint(best * SHARES).astype(int)
@@ -554,7 +554,7 @@ def _inverse(gram: Floats) -> Floats:
 
 
 def _variance(noise: Additive) -> float:
-    """That of the continuous noise."""
+    """The variance of the continuous noise of this scale."""
     return float(noise.sigma_squared) if isinstance(noise, Gaussian) else 2 * float(_scale(noise)) ** 2
 
 

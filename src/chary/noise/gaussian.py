@@ -254,7 +254,7 @@ def _accepted(source: Source, wholes: NDArray[np.int64], made: Normals, filled: 
 def _decided(
     wholes: NDArray[np.int64], fractions: NDArray[np.int64], words: Words
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which proposals are accepted for certain, and on which float64 cannot tell.
+    """Which proposals are accepted for certain, and which float64 leaves undecided.
 
     Within the known bits the exponent moves by at most `(k+1) * 2**-31`, and its rounding and that of `exp` are far
     smaller: a relative margin of `(k+2) * 2**-30` covers both.

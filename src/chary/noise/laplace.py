@@ -85,7 +85,7 @@ class Ladder:
         return self._composed(value, groups)
 
     def _composed(self, top: Values, groups: Sequence[Values]) -> Values:
-        """The value, from its top and the outcomes of its groups."""
+        """The value whose top and whose outcomes of groups these are."""
         value = top << self._digits
         for (offset, _), outcome in zip(self._groups, groups, strict=True):
             value ^= outcome << offset
