@@ -329,10 +329,9 @@ def crossing_error_up(
     weights, unit = np.diff(below), math.hypot(bar, scale) / _FINE
 
     def kept(error: int) -> bool:
+        off = error * unit
         with np.errstate(over="ignore"):
-            wrong = scipy.special.ndtr((-error * unit - ends[1:]) / scale) + scipy.special.ndtr(
-                (ends[1:] - error * unit) / scale
-            )
+            wrong = scipy.special.ndtr((-off - ends[1:]) / scale) + scipy.special.ndtr((ends[1:] - off) / scale)
         some = -np.expm1(count * np.log1p(-np.minimum(wrong, 1 - 1e-16)))
         return float(weights @ some) + 1 - float(below[-1]) <= beta - _JOINT_SLACK
 

@@ -1,7 +1,7 @@
 """The exact curve of target charging: the delta of a number of hits of one epsilon, and the hits that a budget buys."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -348,18 +348,8 @@ def _largest_call(*, epsilon: Fraction, delta: Fraction, hits: Fraction) -> Frac
     return numerics.largest(fits, low, high, middle=middle, ratio=1 + PRECISION)
 
 
-_CHECKS: Final[Mapping[str, Callable[[Any, str], Fraction | int]]] = {
-    "epsilon": positive,
-    "delta": probability,
-    "hits": whole,
-    "epsilon_per_call": positive,
-}
-_SOLVERS: Final[Mapping[str, Callable[..., Fraction]]] = {
-    "epsilon": _epsilon,
-    "delta": _delta,
-    "hits": _hits,
-    "epsilon_per_call": _largest_call,
-}
+_CHECKS: Any = {"epsilon": positive, "delta": probability, "hits": whole, "epsilon_per_call": positive}
+_SOLVERS: Any = {"epsilon": _epsilon, "delta": _delta, "hits": _hits, "epsilon_per_call": _largest_call}
 
 
 # What target charging costs by the published theorem and by its exact tail (theory 1.2).

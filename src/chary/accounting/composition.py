@@ -270,11 +270,7 @@ def pdp_epsilon_up(log_moment: Number, order: Number, delta: Number) -> Fraction
             told = d * ((at - 1) * epsilon).exp()
             return (told + (rest + (1 - at) * (1 - d * (-epsilon).exp()).ln()).exp()) * (1 - _LOST) >= most
 
-        low, high = Decimal(0), markov
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return numerics.rounded_up(high)
+        return numerics.rounded_up(numerics.least(enough, Decimal(0), markov, times=_HALVINGS))
 
 
 def least_pdp_epsilon_up(log_moment: Callable[[Fraction], Number], *, delta: Number) -> Fraction:
@@ -462,20 +458,17 @@ class _Kink:
     @cached_property
     def _weights(self) -> tuple[numerics.Floats, numerics.Floats]:
         """The weights of `_start`, `_start - 1`, ... and of `_start`, `_start + 1`, ..., `last`, relative to it."""
-        start, odds = self._start, math.exp(self.epsilon)
-        earlier = numerics.falling(lambda place: (start - place) / (self.times - start + place + 1) * odds, start)
-        later = numerics.falling(
-            lambda place: (self.times - start - place) / (start + place + 1) / odds, self.last - start
-        )
+        times, start, odds = self.times, self._start, math.exp(self.epsilon)
+        earlier = numerics.falling(lambda place: (start - place) / (times - start + place + 1) * odds, start)
+        rest = self.last - start
+        later = numerics.falling(lambda place: (times - start - place) / (start + place + 1) / odds, rest)
         return earlier, later
 
     @cached_property
     def _shifted(self) -> float:
         """S, the weights times `e^(-2 eps)` for each step below `last`, rounded down."""
-        fall = math.exp(-self.epsilon)
-        weights = numerics.falling(
-            lambda place: (self.last - place) / (self.times - self.last + place + 1) * fall, self.last
-        )
+        times, last, fall = self.times, self.last, math.exp(-self.epsilon)
+        weights = numerics.falling(lambda place: (last - place) / (times - last + place + 1) * fall, last)
         total = float(weights.sum()) / numerics.surplus(len(weights))
         return float(numerics.binomial_weight(self.times, self.last, self.epsilon) * Decimal(total))
 

@@ -13,18 +13,7 @@ from typing import Final
 from chary.accounting import hit_prices
 from chary.accounting.numerics import LARGEST_EXPONENT, decimal, precise, rounded_up, upper
 from chary.errors import InvalidParameter
-from chary.numbers import (
-    Number,
-    checked,
-    exact,
-    failing,
-    per_call,
-    positive,
-    probability,
-    set_fields,
-    whole,
-    work_out,
-)
+from chary.numbers import Number, checked, exact, failing, per_call, positive, probability, set_fields, whole, work_out
 
 # Events: what a computation may reveal, as frozen values that carry their own mathematics.
 #

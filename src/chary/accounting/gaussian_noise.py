@@ -233,9 +233,8 @@ def gaussian_deltas(epsilons: Floats, ratio: float) -> Floats:
 def _fall(a: Floats, h: float) -> Floats:
     """`erfcx(a) - erfcx(a + h)`; as the integral of its slope where h is small for a."""
     slope = _slope(a[:, np.newaxis] + h * _POINTS) @ _WEIGHTS
-    return np.asarray(
-        np.where(h < np.maximum(a, 1) / 8, h * slope, scipy.special.erfcx(a) - scipy.special.erfcx(a + h))
-    )
+    direct = scipy.special.erfcx(a) - scipy.special.erfcx(a + h)
+    return np.asarray(np.where(h < np.maximum(a, 1) / 8, h * slope, direct))
 
 
 def _slope(t: Floats) -> Floats:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from chary.accounting import composition, gaussian_selection, numerics
 from chary.accounting.events import Event
+from chary.accounting.gaussian_selection import whitehouse_filter_epsilon
 from chary.accounting.numerics import LogCdf, largest
 from chary.errors import InvalidParameter, NotPriced
 from chary.numbers import Number, checked, exact, flag, positive, probability, whole
@@ -542,9 +543,7 @@ class WhitehouseFilter:
             return False
         if not calls:
             return True
-        total = gaussian_selection.whitehouse_filter_epsilon([size for size, _ in calls], delta=self.slack) * (
-            1 + _MARGIN
-        )
+        total = whitehouse_filter_epsilon([size for size, _ in calls], delta=self.slack) * (1 + _MARGIN)
         return Fraction(total) <= Fraction(self.epsilon)
 
     def times(self, epsilon: Number, delta: Number) -> int:
@@ -552,9 +551,7 @@ class WhitehouseFilter:
         size, single = positive(epsilon, "epsilon"), exact(delta, "delta")
         most = min(int(Fraction(self.spare) / single), _MOST_STEPS) if single else _MOST_STEPS
         # The total of n calls is a sqrt(n) + b n; two of them tell a and b.
-        once, four = (
-            gaussian_selection.whitehouse_filter_epsilon([size] * count, delta=self.slack) for count in (1, 4)
-        )
+        once, four = (whitehouse_filter_epsilon([size] * count, delta=self.slack) for count in (1, 4))
         b = (four - 2 * once) / 2
 
         def admitted(count: int) -> bool:

@@ -568,6 +568,5 @@ def best_order(divergence: Callable[[float], float], delta: Number) -> float:
         less = math.exp(log_less)
         return divergence(less) + math.log(less / (1 + less)) - (target + math.log1p(less)) / less
 
-    return max(
-        0.0, float(scipy.optimize.minimize_scalar(total, bounds=_ORDERS, method="bounded", options={"xatol": 1e-9}).fun)
-    )
+    found = scipy.optimize.minimize_scalar(total, bounds=_ORDERS, method="bounded", options={"xatol": 1e-9})
+    return max(0.0, float(found.fun))

@@ -160,10 +160,8 @@ def boundary_price_up(epsilon: Number, order: Fraction) -> Fraction | None:
             return None
         most = ((a * eps).exp() + ((1 - a) * eps).exp()) / (1 + e)
         ends = (1 / (2 * e + 1), 1 / Decimal(3))
-        spared = [
-            (1 - _tilted(1 - one, 1 - other, a) * most, _tilted(one, other, a))
-            for one, other in product(ends, repeat=2)
-        ]
+        pairs = product(ends, repeat=2)
+        spared = [(1 - _tilted(1 - b, 1 - c, a) * most, _tilted(b, c, a)) for b, c in pairs]
         return upper(-min(left / rare for left, rare in spared).ln()) if min(spared)[0] > _LEAST else None
 
 

@@ -391,11 +391,7 @@ class Support:
 
     def moved(self, steps: int) -> "Support":
         """The support shifted by this many grid steps."""
-        ends = [
-            (first if first is None else first + steps, last if last is None else last + steps)
-            for first, last in self.pieces
-        ]
-        return Support(tuple(ends))
+        return Support(tuple((_less(first, -steps), _less(last, -steps)) for first, last in self.pieces))
 
     def mirrored(self) -> "Support":
         """The negatives of its values."""
@@ -676,13 +672,13 @@ class Publication:
         """An end in the answer's own units, moved into what the truth can be; `without` if there is no end."""
         grid = Fraction(self.grid)
         found = steps * grid if steps is not None else None if without is None else Fraction(without)
-        if found is None:
-            return None
-        if self.floor is not None:
-            found = max(found, Fraction(self.floor))
-        if self.ceiling is not None:
-            found = min(found, Fraction(self.ceiling))
-        return natural_number(found)
+        return None if found is None else _possible(found, self.floor, self.ceiling)
+
+
+def _possible(end: Fraction, floor: Number | None, ceiling: Number | None) -> int | float:
+    """An end moved into the range of the truth; an integer where it is one."""
+    found = end if floor is None else max(end, Fraction(floor))
+    return natural_number(found if ceiling is None else min(found, Fraction(ceiling)))
 
 
 @lru_cache(maxsize=_KEPT)
@@ -853,13 +849,5 @@ class Silence:
         """
         beta = (1 - probability(confidence, "confidence")) / self.thresholds
         high = (self.bar - 1 + self.tails.miss_reach_up(beta)) * Fraction(self.grid)
-        if self.ceiling is not None:
-            high = min(high, Fraction(self.ceiling))
-        if self.floor is not None:
-            high = max(high, Fraction(self.floor))
-        return Interval(_told(self.floor), _told(high))
-
-
-def _told(end: Number | None) -> int | float | None:
-    """An integer where it is one."""
-    return None if end is None else natural_number(Fraction(end))
+        low = None if self.floor is None else _possible(Fraction(self.floor), None, None)
+        return Interval(low, _possible(high, self.floor, self.ceiling))

@@ -240,18 +240,14 @@ def _options(grain: float, call: MenuCall) -> list[_Option]:
         odds, none = (-call.steps * Decimal(grain)).exp(), Decimal(0)
         p, r = 1 / (1 + odds), odds / (1 + odds)
         q = none if call.q is None else Decimal(call.q)
+        even = (p * q, p * (1 - q), r * q, r * (1 - q))
         if call.q is None:
             parts = [(none, p, r, none), (p, none, none, r)]
         elif q <= r:
             share = q / r
-            parts = [
-                (p * q, p * (1 - q), r * q, r * (1 - q)),
-                (p * share, p * (r - q) / r, none, r),
-                (none, p, q, r - q),
-            ]
+            parts = [even, (p * share, p * (r - q) / r, none, r), (none, p, q, r - q)]
         else:
-            other = (p, none, r * (q - r) / p, r * (1 - q) / p)
-            parts = [(p * q, p * (1 - q), r * q, r * (1 - q)), (q - r, 1 - q, r, none), other]
+            parts = [even, (q - r, 1 - q, r, none), (p, none, r * (q - r) / p, r * (1 - q) / p)]
         return [_Option(call.steps, call.tokens, *map(float, chances)) for chances in parts]
 
 

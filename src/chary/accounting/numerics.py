@@ -422,7 +422,7 @@ def float_down(value: Fraction) -> float:
 
 # Where something begins or ceases to hold, by bisection: the result is always an end that was evaluated.
 
-Part = TypeVar("Part", int, float, Fraction)
+Part = TypeVar("Part", int, float, Fraction, Decimal)
 # No error of interest is larger, and floats tell integers apart up to 9e15 only.
 LARGEST_ERROR: Final = 2**62
 
@@ -442,7 +442,7 @@ def ends(
     high: Part,
     *,
     middle: Callable[[Part, Part], Part] = _halfway,
-    ratio: float | Fraction = 1,
+    ratio: Any = 1,
     times: int = sys.maxsize,
 ) -> tuple[Part, Part]:
     """Bisection: adjacent numbers, the predicate false at the first and true from the second on.

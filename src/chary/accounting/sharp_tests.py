@@ -179,8 +179,12 @@ class Inequalities:
     def allow(self, p: Chance, q: Chance) -> bool:
         """Whether both inequalities certainly hold."""
         hits, misses = ((q.hit / p.hit).ln() * self._power).exp(), ((p.miss / q.miss).ln() * self._power).exp()
-        rising = p.miss * self._miss_kept * misses + p.hit * self._hit_kept / hits
-        return rising <= self._most and q.miss * self._miss_kept / misses + q.hit * self._hit_kept * hits <= self._most
+        there = self._side(p.miss * misses, p.hit / hits)
+        return there <= self._most and self._side(q.miss / misses, q.hit * hits) <= self._most
+
+    def _side(self, miss: Decimal, hit: Decimal) -> Decimal:
+        """What must be at most 1, from the moments of a miss and of a hit."""
+        return miss * self._miss_kept + hit * self._hit_kept
 
 
 # Probabilities of a hit a few sensitivities apart, as exact multiples of 2^-192, every neighbouring pair verified.

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from decimal import Decimal, getcontext
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, Literal
@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import scipy
 
 from chary.accounting import charging_curve, composition, sharp_tests, sparse_vector
-from chary.accounting.numerics import decimal, precise
+from chary.accounting.numerics import precise
 from chary.amounts import MAIN_STEPS, steps_down
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, plain, positive, probability, whole
@@ -25,29 +25,20 @@ from chary.numbers import Number, exact, plain, positive, probability, whole
 # and this is convex and rising in both, so allowed pairs (y, z) are a convex set with corner (0, 0), as those of one
 # test are.
 
-_SPARE_DIGITS: Final = 12
 _TAIL: Final = sharp_tests.ONE >> 12
 _LARGEST: Final = 300.0
 _MARGIN, _MORE, _TRIES = 1e-13, 16, 8
 
 
-class DrawInequalities:
+class DrawInequalities(sharp_tests.Inequalities):
     """Both inequalities of two draws of a label. Make it and use it inside one `precise` block."""
 
     def __init__(self, test: sharp_tests.SharpTest, labels: int) -> None:
-        self._power = decimal(Fraction(test.order)) - 1
-        self._kept = (-decimal(Fraction(test.price))).exp()
+        super().__init__(test)
         self._others = labels - 1
-        self._most = 1 - Decimal(10) ** (_SPARE_DIGITS - getcontext().prec)
 
-    def allow(self, y: sharp_tests.Chance, z: sharp_tests.Chance) -> bool:
-        """Whether both certainly hold."""
-        hits, misses = ((z.hit / y.hit).ln() * self._power).exp(), ((y.miss / z.miss).ln() * self._power).exp()
-        there = self._side(y.miss * misses, y.hit / hits)
-        return there <= self._most and self._side(z.miss / misses, z.hit * hits) <= self._most
-
-    def _side(self, own: Decimal, other: Decimal) -> Decimal:
-        return self._kept * (own + other) ** 2 + (1 - self._kept) * (own**2 + other**2 / self._others)
+    def _side(self, miss: Decimal, hit: Decimal) -> Decimal:
+        return self._hit_kept * (miss + hit) ** 2 + (1 - self._hit_kept) * (miss**2 + hit**2 / self._others)
 
 
 @dataclass(frozen=True)

@@ -83,13 +83,7 @@ class SparseNoise(_Scales):
 
 
 def sparse_noise(
-    *,
-    epsilon: Number,
-    hits: int,
-    delta: Number = 0,
-    form: Form = "tuned",
-    monotone: bool = False,
-    values: bool = False,
+    *, epsilon: Number, hits: int, delta: Number = 0, form: Form = "tuned", monotone: bool = False, values: bool = False
 ) -> SparseNoise:
     """The noise that makes a sparse vector epsilon-DP, or (epsilon, delta)-DP in the published form with a delta.
 
@@ -147,9 +141,8 @@ def root_down(value: Fraction, degree: int) -> Fraction:
 
 def _tuned(epsilon: Fraction, hits: int, monotone: bool, values: bool) -> SparseNoise:
     threshold, tests, answers = (share * epsilon for share in tuned_shares(hits, monotone=monotone, values=values))
-    return SparseNoise(
-        hits, 1 / threshold, crossings(hits, monotone) / tests, hits / answers if values else None, False
-    )
+    answer = hits / answers if values else None
+    return SparseNoise(hits, 1 / threshold, crossings(hits, monotone) / tests, answer, False)
 
 
 def _published(epsilon: Fraction, delta: Fraction, hits: int, values: bool) -> SparseNoise:
@@ -252,13 +245,10 @@ def one_sided_noise(
     """
     size, count, asked = per_call(epsilon), whole(hits, "hits"), whole(tests, "tests")
     kept = probability(confidence, "confidence")
-    threshold, test, answer = (
-        share * size for share in one_sided_shares(count, asked, kept, monotone=monotone, values=values)
-    )
-    spread = crossings(count, monotone)
-    return OneSidedNoise(
-        count, 1 / threshold, spread / test, count / answer if values else None, monotone, asked, 1, kept
-    )
+    shares = one_sided_shares(count, asked, kept, monotone=monotone, values=values)
+    threshold, test, answer = (share * size for share in shares)
+    own = count / answer if values else None
+    return OneSidedNoise(count, 1 / threshold, crossings(count, monotone) / test, own, monotone, asked, 1, kept)
 
 
 def one_sided_shares(

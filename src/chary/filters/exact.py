@@ -549,9 +549,8 @@ def _usual_grain(budget: Budget, menu: Iterable[Listing]) -> Fraction:
 
 def _closed(menu: tuple[menu_curve.MenuCall | Listing, ...]) -> bool:
     """Whether the menu is one NotPrior call, next to which a release of the same size and cost changes nothing."""
-    return (
-        set(menu) <= {menu_curve.MenuCall(1, 1), menu_curve.MenuCall(1, 1, 1.0)} and menu_curve.MenuCall(1, 1) in menu
-    )
+    one = menu_curve.MenuCall(1, 1)
+    return one in menu and set(menu) <= {one, menu_curve.MenuCall(1, 1, 1.0)}
 
 
 Menu = tuple[menu_curve.MenuCall | Listing, ...]

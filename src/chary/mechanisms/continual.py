@@ -220,9 +220,8 @@ class RootFactorisation(Continual):
     @classmethod
     def for_rho(cls, rho: Number, *, steps: int, keys: int = 1, l1: int = 1, largest: int = 1) -> "RootFactorisation":
         """Noise that is rho-zCDP for all steps together."""
-        return cls(
-            steps, Gaussian.for_rho(rho, l2_squared=continual.root_length(steps) * l1 * largest), keys, l1, largest
-        )
+        noise = Gaussian.for_rho(rho, l2_squared=continual.root_length(steps) * l1 * largest)
+        return cls(steps, noise, keys, l1, largest)
 
     def event(self) -> Event:
         return replace(self.noise, l2_squared=continual.root_length(self.steps) * self.l1 * self.largest).event()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary import noise
-from chary.accounting import Pure, accuracy, share_interval
+from chary.accounting import Pure, accuracy
 from chary.accounting.numerics import float_up
 from chary.errors import InvalidParameter
 from chary.numbers import Number, checked, plain, positive, probability, set_fields, whole
@@ -556,13 +556,12 @@ class RandomizedResponse:
             raise InvalidParameter("there cannot be more ones than answers")
         level, lie = probability(confidence, "confidence"), self.lie_chance
         share = (ones / units - lie) / (1 - 2 * lie)
+        channel = accuracy.Channel(1 - lie, lie)
         if about == "population":
-            channel = accuracy.Channel(1 - lie, lie)
             spread = math.sqrt(channel.drawn_variance(min(1.0, max(0.0, share))) / units)
             return ShareEstimate(units, share, spread, *channel.population(ones, units, 1 - level), float(level))
-        low, high = share_interval(ones, units, lie=lie, beta=1 - level)
         spread = math.sqrt(lie * (1 - lie) / units) / (1 - 2 * lie)
-        return ShareEstimate(units, share, spread, low, high, float(level))
+        return ShareEstimate(units, share, spread, *channel.respondents(ones, units, 1 - level), float(level))
 
     def event(self) -> Pure:
         """What the answer for one bit may reveal."""

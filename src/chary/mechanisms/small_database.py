@@ -292,10 +292,8 @@ class SmallDatabases:
         ranks = np.flatnonzero(among)
         if self.measure == "classes":
             return int(ranks[evenly(source, len(ranks))])
-        sums = np.concatenate(
-            [self.copies(self.members(part)) for part in np.split(ranks, range(CHUNK, len(ranks), CHUNK))]
-        )
-        sums = np.cumsum(sums)
+        parts = np.split(ranks, range(CHUNK, len(ranks), CHUNK))
+        sums = np.cumsum(np.concatenate([self.copies(self.members(part)) for part in parts]))
         return int(ranks[np.searchsorted(sums, evenly(source, int(sums[-1])), side="right")])
 
     def _cells(self, members: NDArray[np.int64], label: int, source: noise.Source) -> list[int]:
