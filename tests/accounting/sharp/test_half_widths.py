@@ -88,7 +88,7 @@ def test_the_order_is_the_best():
         ({"hits": 1001}, "at most tests"),
         ({"delta": 0}, "delta must be"),
         ({"epsilon": -1}, "epsilon must be"),
-        ({"confidence": 1}, "sure must be"),
+        ({"confidence": 1}, "confidence must be"),
     ],
 )
 def test_bad_numbers_are_refused(changed, told):
