@@ -463,7 +463,7 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
     @cached_property
     def terms(self) -> RunTerms:
         """The terms that determine what the tests are charged."""
-        mechanism = gaussian.GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
+        mechanism = threshold_tests.GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
         return RunTerms(mechanism, Fraction(self.low), Fraction(self.high), Fraction(self.sensitivity))
 
     @cached_property
