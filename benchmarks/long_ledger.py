@@ -22,6 +22,7 @@ import chary
 from chary.amounts import Amount
 from chary.ledger import Ledger, open_ledger
 from chary.ledger.entries import reserving, settling
+from chary.ledger.store import Closing
 from chary.report.public_report import report
 from chary.service.app import application
 from chary.service.config import configured
@@ -69,7 +70,7 @@ def lengthen(ledger: Ledger, calls: int) -> None:
                 entry = reserving(number + 1, "visits", analyst, told.kind, body, price, f"key {place}")
                 sealed = ledger.store.upkeep.post(connection, sealed, entry, known=analyst in known)
                 closed = settling(number + 2, entry, price, 0, 0, answer)
-                sealed = ledger.store.upkeep.post(connection, sealed, closed, reserved=entry, answer=answer)
+                sealed = ledger.store.upkeep.post(connection, sealed, closed, Closing(entry, answer))
                 number += 2
                 known.add(analyst)
 

@@ -4,6 +4,7 @@ import json
 
 from chary.amounts import Amount
 from chary.ledger.entries import reserving, settling
+from chary.ledger.store import Closing
 
 RELEASE = '{"epsilon":"0.01","query":{"kind":"count","where":"age >= 0"}}'
 ANSWERED = "41"
@@ -23,5 +24,5 @@ def lengthened(ledger, dataset, calls, analysts, like=None):
             entry = reserving(number + 1, dataset, analyst, "release", body, Amount(1), f"key {number}")
             sealed = ledger.store.upkeep.post(connection, sealed, entry, known=analyst in known)
             closed = settling(number + 2, entry, Amount(1), 0, 0, answer)
-            sealed = ledger.store.upkeep.post(connection, sealed, closed, reserved=entry, answer=answer)
+            sealed = ledger.store.upkeep.post(connection, sealed, closed, Closing(entry, answer))
             number, known = number + 2, known | {analyst}

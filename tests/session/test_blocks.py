@@ -167,7 +167,7 @@ def test_the_statement_says_what_holds_for_whom(opened):
     session = opened()
     session.ask(ReleaseIf(count(), above=50, hits=20))
     said = session.statement()
-    assert "with all rows of one home in one month added or removed" in said
+    assert "With all rows of one home in one month added or removed" in said
     assert "in the most expensive month, since each has all of it for itself" in said
     twelve = [chary.numbers.plain(part) for part in unit_budget(USUAL, 12)]
     assert f"a group of so many, of 2 by (2, 3.71828e-06), of 12 by ({twelve[0]}, {twelve[1]})" in said

@@ -30,8 +30,8 @@ def accounts_of(ledger: Ledger, dataset: str, analyst: str | None = None, parts:
 
 
 def spent_of(ledger: Ledger, dataset: str, filter_: Filter, parts: Parts | None = None) -> Spending:
-    """What all calls were charged, open ones included: a fraction of the account that lives. Of parts, what counts
-    where these are.
+    """What all calls were charged, open ones included, as a fraction of the account in use. With `parts`, what counts
+    for these parts.
     """
     accounts = accounts_of(ledger, dataset, parts=parts)
     basic = 0 if accounts.basic is None else accounts.basic.spent
@@ -53,23 +53,18 @@ def held_by_part(ledger: Ledger, dataset: str, partition: str) -> Mapping[str, A
 
 
 def charged_of(ledger: Ledger, dataset: str, filter_: Filter, calls: list[CallRecord]) -> Spending:
-    """What these calls were charged together, likewise."""
-    return charged_in(
-        ledger,
-        dataset,
-        filter_,
-        together((call.parts, call.charged) for call in calls),
-        sum(call.basic for call in calls),
-    )
+    """What these calls were charged together, as a fraction of the account in use."""
+    total = together((call.parts, call.charged) for call in calls)
+    return charged_in(ledger, dataset, filter_, total, sum(call.basic for call in calls))
 
 
 def charged_in(ledger: Ledger, dataset: str, filter_: Filter, total: Amount, basic: int) -> Spending:
-    """Charges of a dataset that add up to this, and to so much of its basic account, likewise."""
+    """The same for charges that add up to `total`, and to `basic` steps of the basic account."""
     return Spending(accounts_of(ledger, dataset).taken(total, basic), filter_.charged(total), filter_.unit, total)
 
 
 def remaining(filter_: Filter, accounts: Accounts) -> Spending:
-    """What is left."""
+    """What may still be charged, as an answer reports it."""
     return Spending(accounts.share_left(), filter_.charged(accounts.left), filter_.unit, accounts.left)
 
 
@@ -91,23 +86,24 @@ NEW_LEDGER = (
 
 
 def needed(plan: Plan[Any], filter_: Filter) -> tuple[Amount, int]:
-    """The least amount in which it can start: one hit if it can halt, otherwise its worst cost.
-    Also what it adds to the basic account."""
+    """The least amount with which a plan can start, and what it adds to the basic account.
+
+    That is the cost of one hit for a plan that can halt, otherwise the worst cost.
+    """
     price = plan.price(filter_)
     least = plan.worst(price, 1 if plan.may_halt(price) else None)
     return least, plan.epsilons(price)
 
 
 def ends_free_misses(plan: Plan[Any], filter_: Filter, accounts: Accounts) -> bool:
-    """Whether it would be charged, but only to the basic account, so that the main one ends for good."""
+    """Whether the plan fits into the basic account alone, so that free misses end for good."""
     least, basic = needed(plan, filter_)
     return accounts.fits(least, basic) and not accounts.alone and accounts.ended_by(least)
 
 
 def freed_by_a_delta(plan: Plan[Any], filter_: Filter) -> str | None:
-    """How misses that are charged would be free: in a budget of the same epsilon with a delta, for a call of this size
-    or of a smaller one. None where they are free, or never would be.
-    """
+    """How charged misses would be free: in a budget of the same epsilon with a delta, for a call of this epsilon or of
+    a smaller one. None where misses are free already, or would not be free in any such budget."""
     if filter_.budget.exact[1] or plan.price(filter_).free_miss:
         return None
     found = free_epsilon(plan, RenyiFilter.best(Budget(filter_.budget.epsilon, _SOME_DELTA)))
@@ -118,7 +114,7 @@ def freed_by_a_delta(plan: Plan[Any], filter_: Filter) -> str | None:
 
 
 def free_epsilon(plan: Plan[Any], filter_: Filter) -> Fraction | None:
-    """Its epsilon, or the largest half of a half ... of it, with which misses are free; None where there is none."""
+    """The largest of epsilon, epsilon/2, epsilon/4, ... at which misses are free; None if there is none."""
     if plan.size is None:
         return None
     for halvings in range(_HALVINGS):
@@ -155,7 +151,7 @@ def refused(plan: Plan[Any], filter_: Filter, accounts: Accounts, block: str | N
 
 
 def _ended(basic: int, accounts: Accounts) -> str:
-    """Why what is left may not be had once the main account has ended."""
+    """The part of a refusal that explains why what is left cannot be used once the main account has ended."""
     if not accounts.alone:
         return ""
     told = f"; {MISSES_ENDED}: {EVERY_CHARGED}"

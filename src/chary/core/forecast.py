@@ -1,4 +1,4 @@
-"""What can be said of an answer before it is paid for: nothing in it depends on the data."""
+"""Forecasts: the cost and accuracy of an answer before it is paid for. Nothing in them depends on the data."""
 
 import math
 from collections.abc import Callable
@@ -22,8 +22,8 @@ class Within:
     """How far off many tests may be: with probability `confidence`, over `tests` tests, by at most `error`.
 
     Each test is then answered rightly for a value that is farther from its threshold than that. A published value whose
-    noise decided the test is off by at most that much. `published` is what the published theorem says, None for a form
-    that it does not know.
+    noise decided the test is off by at most that much. `published` is the bound of the published theorem, None for a
+    form that it does not cover.
     """
 
     tests: int
@@ -177,8 +177,8 @@ class TestForecast:
         return Outlook(tests=count, confidence=float(wanted), false_alarms=self.alarms(ordinary, count), **units)
 
     def refuse_false_alarms(self) -> None:
-        """Refuse many tests that are expected to report at least one truth although all are the least they can be: they
-        would mostly buy false alarms. Said in figures that are not data."""
+        """`InvalidParameter` for several tests that are expected to report at least one value even if all values are
+        the least possible ones: most hits would be false alarms. The message holds no data."""
         if self.tests < 2 or self.bar is None or self.least is None:
             return
         alarms = self.alarms(self.least, self.tests)
@@ -194,7 +194,7 @@ class TestForecast:
         )
 
     def margin_of_one(self) -> int:
-        """How many steps below the threshold truths are of which all the tests report fewer than one, on average."""
+        """How far truths must lie below the threshold, in steps, for fewer than one report of all tests on average."""
 
         def few(margin: int) -> bool:
             return false_alarms_up(self.tails, bar=margin, truth=0, tests=self.tests) < MANY
@@ -202,7 +202,8 @@ class TestForecast:
         return least(few, *doubled(few, 0, 1))
 
     def alarms(self, truth: int | None, tests: int) -> float | None:
-        """Expected reports of this many truths, at most; None where they are no false alarms, or not known."""
+        """An upper bound on the expected reports of tests of this truth; None where these are no false alarms or
+        unknown."""
         if truth is None or self.bar is None or self.bar <= truth:
             return None
         found = false_alarms_up(self.tails, bar=self.bar, truth=truth, tests=tests)
@@ -225,8 +226,8 @@ def clear_from(noise: NoiseLaw, bar: int, confidence: Fraction) -> int:
 
 
 def least_of(query: Query, neighbor_relation: NeighborRelation) -> int | None:
-    """What ordinary truths are taken for where nothing is said: 0 for counts, also of a series, and for sums of
-    values from 0 on; otherwise None."""
+    """The least truth that is assumed by default: 0 for counts, also of a series, and for sums of values from 0 on;
+    otherwise None."""
     return 0 if isinstance(query, OfSeries) or query.known_range(neighbor_relation)[0] == 0 else None
 
 

@@ -113,11 +113,9 @@ class Cost(Protocol):
 
     def price(self, event: Event, filter_: Filter) -> Price:
         """What one part costs if it hits and if it misses."""
-        ...
 
     def final(self, price: Price, result: Result, reserved: int) -> Amount:
         """What is charged for what came out, with hits reserved for this many; never more than what was reserved."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -125,9 +123,8 @@ class PerHit:
     """The cost of the event for each part, of a hit or of a miss.
 
     `hits` limits how many parts can hit (default: all). `bounds` are the events that each bound the call, where there
-    are several: the cheapest is charged. One that `extends` an earlier call is free where that was charged hit or miss.
-    `agreed` is the cost where an opening has fixed it.
-    """
+    are several: the cheapest is charged. A call that `extends` an earlier one is free where that was charged hit or
+    miss. `agreed` is the cost where an opening has fixed it."""
 
     parts: int = 1
     hits: int | None = None
@@ -188,10 +185,10 @@ PREPAID: Final = Prepaid()
 
 @dataclass(frozen=True)
 class Whole:
-    """The cost of a hit for each part, whatever comes out: what is asked later is charged nothing.
+    """The opening of a run pays for each part as for a hit, and later questions are free.
 
-    All that is reported later, hit or miss, is within no number of epsilons, unless it `adds_up`. Where it never ends,
-    misses must be free: `endless` is what is said where they are not.
+    Unless it `adds_up`, no sum of epsilons bounds what the later answers report. In a run without an end misses must be
+    free: `endless` is the message where they are not.
     """
 
     parts: int
@@ -221,11 +218,11 @@ class Plan(Generic[AnswerT]):
     - `event` is the worst event of one part, and `cost` what is charged for what comes out.
     - `reads` checks and compiles what must be evaluated; `run` makes a result of exact values, noise and secret state.
     - `present` makes the analyst's answer of a stored one, the same for a fresh and for a repeated request.
-    - `forecast` is what can be said before it is paid, worked out when somebody asks.
+    - `forecast` is what is known of cost and accuracy before it is paid, computed on demand.
     - `state` is the call whose secret state the run needs; `check` refuses what that already rules out.
     - `parts` are all parts of one partition whose rows it may read; None where that is everything its session reads.
-    - `anywhere` says that what is kept at `state` is public, so that it is asked of other parts than those it came of.
-    - `size` is the epsilon that was said, if one was, and the same question at another.
+    - `anywhere` says that the state at `state` is public, so that other parts may be asked than those it came from.
+    - `size` is the epsilon of the call, if it has one, and the same question at another epsilon.
     - `outcomes` are all results that can be stored, where they are few and the exact `law` of their places is known.
 
     Anyone who makes a plan has checked everything that can be checked without data.
@@ -270,7 +267,7 @@ class Plan(Generic[AnswerT]):
 
 
 class Size(NamedTuple):
-    """The epsilon that was said, and the same question `at` another: refusals say what would fit."""
+    """The epsilon of a call, and the same question `at` another: refusals propose an epsilon that would fit."""
 
     epsilon: Fraction
     at: Callable[[Fraction], Plan[Any]]
@@ -295,7 +292,7 @@ def natural(steps: int, grid: Fraction) -> int | float:
 
 
 def naturals(steps: Sequence[int], grid: Fraction) -> list[int | float]:
-    """Many of them."""
+    """Several values in grid steps, in the query's own units."""
     if grid.denominator == 1:
         return [each * grid.numerator for each in steps] if grid.numerator != 1 else list(steps)
     return [natural(each, grid) for each in steps]

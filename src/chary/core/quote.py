@@ -42,9 +42,9 @@ NOT_KEPT: Final = "alpha is not kept"
 
 
 class Alternative(NamedTuple):
-    """What else would do at the cost of the call; `error` is that of all tests, and all values, together.
+    """Another call of the same cost. `error` bounds the errors of all its tests and values together.
 
-    `code` is the call to write, None for the call that is quoted.
+    `code` is the call as Python code, None for the call that is quoted.
     """
 
     mechanism: str
@@ -119,9 +119,9 @@ class Quote:
 
     @cached_property
     def alternatives(self) -> tuple[Alternative, ...]:
-        """What would answer as many tests at the same cost, this call among them, the smallest error first.
+        """Calls that answer as many tests at the same cost, this call among them, the smallest error first.
 
-        Worked out when it is first asked for, a second or so; empty for what is no test against a threshold.
+        Computed at the first access, in about a second; empty for calls that are no tests against a threshold.
         """
         return () if self.compared is None else tuple(self.compared())
 
@@ -162,7 +162,7 @@ class Quote:
         return lines + ([] if self.guarantee is None else [f"Guarantee: {self.guarantee}"])
 
     def compared_lines(self) -> list[str]:
-        """What else would do at the same cost, best first."""
+        """The alternatives at the same cost in lines, the best first."""
         shown = self.alternatives[:_SHOWN] + tuple(each for each in self.alternatives[_SHOWN:] if each.code is None)
         if len(shown) < 2:
             return []
@@ -172,7 +172,7 @@ class Quote:
         return ["Error of all answers together at the same cost:", *(f"  {line}" for line in lines)]
 
     def _repr_html_(self) -> str:
-        """The same as a list; what is paid at no cost is red."""
+        """The lines as an HTML list, with warnings in red, and the alternatives as a table."""
         red = ' style="color:#b00020"'
         items = "".join(f"<li{red if warns(line) else ''}>{escape(line)}</li>" for line in self.lines())
         rows = "".join(
@@ -192,14 +192,14 @@ class Quote:
         return said + self._not_free()
 
     def _later(self, hit: str, miss: str) -> str:
-        """What each test of the run costs that this opens: misses are paid by this, unless this is free."""
+        """The cost of each test of the run that this call opens. The opening pays for all misses, unless it is free."""
         if self.hits_left is not None:
             return f"Each hit costs {hit} more when it comes; this cost includes all misses, {miss} each"
         missed = f"costs {miss}" if self.later_miss else "is free"
         return f"Each hit costs {hit} of the budget when it comes; a miss {missed}"
 
     def _leaves(self) -> str:
-        """How many fit, and what is left after one."""
+        """How many such calls fit, and what is left after one of them."""
         if not self.fits:
             ended = f"; {MISSES_ENDED}: {EVERY_CHARGED}" if self.free_misses_ended else ""
             return sentence(f"{NO_ROOM}: {percent(self.left)} of the budget is left{ended}")
@@ -208,7 +208,7 @@ class Quote:
         return f"The remaining budget pays for {fit}; this call leaves at least {percent(max(0.0, self.left_after))}"
 
     def _not_free(self) -> str:
-        """What would make misses free, where they could be."""
+        """What would make misses free, where they are charged."""
         if not self.misses_charged:
             return ""
         if self.ends_free_misses or self.free_misses_ended:
@@ -297,12 +297,12 @@ def _guarantee(spine: Spine) -> str:
 
 
 def compared_with(quote: Quote, compared: Comparing) -> Quote:
-    """The quote with what else would do."""
+    """The quote with its alternatives."""
     return replace(quote, compared=compared)
 
 
 def warns(line: str) -> bool:
-    """Whether a sentence of a quote is about what is paid at no cost, or is not what was wanted.
+    """Whether a line of a quote is a warning.
 
     >>> warns("Cost: 2 % of the budget for a hit; a miss is free")
     False

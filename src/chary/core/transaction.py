@@ -26,14 +26,10 @@ from chary.numbers import counted, set_fields, whole
 
 # The only way from a question to an answer: reserve, run, settle.
 
-# A session belongs to the process that opened it: a forked child can neither use nor close what it inherited.
+# A session belongs to the process that opened it: a forked child can neither use nor close what it inherited. After
+# a fork the child finds neither `rows` nor `ledger` in any of these.
 
 _held: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-
-
-def belongs_here(held: Any) -> None:
-    """From a fork on, the child finds neither the `rows` nor the `ledger` of this any more."""
-    _held[id(held)] = held
 
 
 class _Lost:
@@ -59,17 +55,15 @@ def _after_fork() -> None:
         set_fields(held, rows=_Lost(), ledger=_Lost())
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_after_fork)
 
 # Threads of one process that change the same held state take turns, so that none is overtaken again and again.
 
-_Held = tuple[str, int]
 # While somebody waits, so often is looked whether an interrupt arrived.
 _LOOK_EVERY: Final = 0.1
 _guard = threading.Lock()
 # Each lives as long as somebody works on what it is for, or waits.
-_turns: WeakValueDictionary[_Held, threading.RLock] = WeakValueDictionary()
+_turns: WeakValueDictionary[tuple[str, int], threading.RLock] = WeakValueDictionary()
 
 
 @contextmanager
@@ -93,7 +87,7 @@ def turn(dataset: str, held: int | None, patience: float, given_up: Callable[[],
             lock.release()
 
 
-def _lock_of(held: _Held) -> threading.RLock:
+def _lock_of(held: tuple[str, int]) -> threading.RLock:
     with _guard:
         return _turns.setdefault(held, threading.RLock())
 
@@ -111,8 +105,7 @@ def _turns_after_fork() -> None:
     _guard, _turns = threading.Lock(), WeakValueDictionary()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_turns_after_fork)
+os.register_at_fork(after_in_child=_turns_after_fork)
 
 # Reserve - run - settle: the one place where data, noise, filter and ledger meet.
 
@@ -132,11 +125,11 @@ class Spine:
 
     Guarantees: nothing is read before the worst cost is charged durably. No answer is handed out before its cost and
     the answer itself are stored durably. A crash in between leaves the worst cost charged. `on_step` is called with
-    each of `STEPS` as it is reached (for progress and for crash tests). One that `replays` asks nothing: where the
-    ledger has no answer under the idempotency key, what would be charged raises `RequestUnanswered` instead. `parts`
-    are those whose rows it reads, where these are not all: then only they are charged, and what is left is theirs.
-    `version` is that as of which rows are read, where it is not the present one. One that `renews` reads all blocks up
-    to today's, as time goes on.
+    each of `STEPS` as it is reached (for progress and for crash tests). With `replays`, nothing is asked: where the
+    ledger has no answer under the idempotency key, `RequestUnanswered` is raised instead of a charge. `parts` are the
+    parts that are read, where these are not all rows. Then only they are charged, and what is left is what they have
+    left. `version` is the version of the rows that is read, None for the present one. With `renews`, the blocks up to
+    today's are read, more of them as time goes on.
     """
 
     rows: Rows
@@ -152,7 +145,7 @@ class Spine:
     renews: bool = False
 
     def __post_init__(self) -> None:
-        belongs_here(self)
+        _held[id(self)] = self
 
     @property
     def blocks(self) -> Blocks | None:
@@ -160,13 +153,13 @@ class Spine:
         return self.rows.blocks if isinstance(self.rows, RowTable) else None
 
     def of_now(self) -> "Spine":
-        """The one that reads the blocks up to today's, where this one does as time goes on; elsewhere this one."""
+        """With `renews`, the spine that reads the blocks up to today's; otherwise this one."""
         rows = self.rows
         blocks = getattr(rows, "blocks", None) if self.renews else None
         return self if blocks is None else self.of_blocks(blocks.readable(), renews=True)
 
     def of_blocks(self, names: tuple[str, ...], *, renews: bool = False) -> "Spine":
-        """The one that reads these blocks, which follow one another."""
+        """The spine that reads these consecutive blocks."""
         blocks: Any = self.blocks
         if (self.parts and self.parts.names, self.renews) == (names, renews):
             return self
@@ -174,13 +167,13 @@ class Spine:
         return replace(self, rows=rows.of_blocks(names), parts=Parts(blocks.text, 1, names), renews=renews)
 
     def has(self, parts: Parts | None) -> bool:
-        """Whether what was asked of these parts belongs here: of the same, or of any blocks where these are all."""
+        """Whether a call on these parts belongs to this spine, which reads the same parts, or all blocks."""
         if parts is None or self.parts is None or not self.renews:
             return parts == self.parts
         return parts.partition == self.parts.partition
 
     def placed(self, plan: Plan[Any]) -> "Spine":
-        """Where a plan is performed: what continues a state that was read of some blocks is about those."""
+        """The spine that performs a plan. A plan that continues a call on some blocks is about those blocks."""
         if plan.state is None or plan.anywhere or not self.renews or self.blocks is None:
             return self
         made = self.ledger.call(plan.state).parts
@@ -216,7 +209,7 @@ class Spine:
                         stored = self.stored(plan, request)
         if stored is not None:
             answer, number = stored.outcome, stored.number
-        # What is left is told of the parts that were read.
+        # The answer reports what is left of the parts that were read.
         teller = self if plan.parts is None else replace(self, parts=plan.parts)
         return handed_out(plan.present(answer, number), teller)
 
@@ -319,7 +312,7 @@ class Spine:
         return self.parts if plan.parts is None else plan.parts
 
     def tightest(self, parts: Parts | None) -> str | None:
-        """Of these blocks the one that has least left, the earliest of equal ones; None where parts are none."""
+        """The block with the least budget left, the earliest of equal ones; None where rows are in no blocks."""
         if self.blocks is None or parts is None:
             return None
         held = held_by_part(self.ledger, self.dataset, parts.partition)
@@ -330,7 +323,7 @@ class Spine:
         return accounts_of(self.ledger, self.dataset, self.analyst, parts or self.parts)
 
     def left(self) -> Amount:
-        """The same of main and delta: the smaller of what the dataset and the analyst have left."""
+        """The main cost and the delta of that: the smaller of what the dataset and the analyst have left."""
         return self.accounts().left
 
     def charged(self, calls: Sequence[int]) -> Spending:
@@ -338,7 +331,7 @@ class Spine:
         return charged_of(self.ledger, self.dataset, self.filter, [self.ledger.call(number) for number in calls])
 
     def remaining(self) -> Spending:
-        """What this analyst could still spend, likewise."""
+        """What this analyst could still spend, as a fraction of the budget."""
         return remaining(self.filter, self.accounts())
 
     @property
@@ -351,9 +344,9 @@ class Spine:
         return call.perform(self, request)
 
     def _answer(self, running: "_Running", block: Uninterrupted, again: int = 0) -> Json:
-        """Run and settle. The held state may have moved meanwhile. Then, whatever came out, the outcome, unseen by
-        anybody, is thrown away and the run repeated on the new state, under the same reservation. Where it moves every
-        time, the reservation is given back: what was read in vain revealed nothing.
+        """Run and settle. The held state may have moved meanwhile. Then the outcome is discarded unseen, whatever it
+        is, and the run repeated on the new state under the same reservation. Where the state moves every time, the
+        reservation is given back: a discarded outcome reveals nothing.
         """
         with turn(self.dataset, running.plan.state, WAIT * 2**again, lambda: block.arrived):
             try:
@@ -458,16 +451,16 @@ def numbered(spine: Spine, call: int) -> CallRecord:
         raise errors.NotWithheld("there is no call of that number") from None
 
 
-# What calls of one kind have told so far, kept between looks at the ledger.
+# The answers of calls of one kind, kept between looks at the ledger.
 
 Answer = TypeVar("Answer")
 
 
 class AnswerLog(Generic[Answer]):
-    """The answers to the questions of a kind that say this, asked from an opening on, as `present` returns them.
+    """The answers to the calls of one kind whose bodies hold `said`, after the call `after`, as `present` returns them.
 
-    Only what came since the last look is read. Calls that were under way are looked at again, one by one, since one
-    that was killed stays so.
+    Each look reads only the calls since the last one. Calls that were open are read again, one by one, since a call
+    that was killed stays open.
     """
 
     def __init__(self, spine: Spine, kind: str, said: Json, present: Callable[[Json, int], Answer], after: int) -> None:

@@ -35,7 +35,7 @@ class Version:
 
     @classmethod
     def of(cls, note: Note) -> "Version":
-        """What a note of the ledger says."""
+        """The version that a note of the ledger records."""
         body = parsed(note.body, "body")
         size, request, batch = (body.get(name) for name in ("size", "request", "batch"))
         return cls(note.version, note.created, note.kind, size, request, batch or 0)
@@ -201,7 +201,10 @@ class Follower:
         self._begun: list[Note] | None = None
 
     def follow(self, ledger: Ledger) -> None:
-        """Record what has no version yet: the first time, which is at the opening, what is there; later, what was."""
+        """Give the rows of the opening a version in this ledger, unless they have one.
+
+        The first call, at the opening, looks at the rows. Later calls, for another ledger, repeat what that found.
+        """
         arrivals, begun = Arrivals(ledger, self._dataset, self._rows), self._begun
         if begun is None:
             arrivals.catch_up()

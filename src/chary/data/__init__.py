@@ -1,65 +1,45 @@
 """Queries, the predicate language, public domains, and tables: the only place that touches rows."""
 
-from chary.data.blocks import Blocks
-from chary.data.csv_reader import CSVFormat
-from chary.data.neighbors import NeighborRelation, Neighbors
-from chary.data.predicates.predicate import Predicate
-from chary.data.queries.histogram import Binned, histogram
-from chary.data.queries.keys import parse_keys
-from chary.data.queries.moments import Mean, SecondMoments, mean, second_moments
-from chary.data.queries.ordered import OfUnit, Ordered, UnitValues, ordered
-from chary.data.queries.query import Query
-from chary.data.queries.statistic import Statistic, statistic
-from chary.data.queries.sums import Count, Sum, count, sum
-from chary.data.rows import Batch, EntryLimit, Reading, Rows
-from chary.data.series import Series, ValueAt, Values, has_public_size, public_size
-from chary.data.table import Check, RowTable, check, read_one_version
-from chary.data.universe.axes import Bins, Universe
-from chary.data.universe.linear import Linear, average, weighted
-from chary.data.votes import Poll, Votes
-
-__all__ = [
-    "Batch",
-    "Binned",
-    "Bins",
-    "Blocks",
-    "CSVFormat",
-    "Check",
-    "Count",
-    "EntryLimit",
-    "Linear",
-    "Mean",
-    "NeighborRelation",
-    "Neighbors",
-    "OfUnit",
-    "Ordered",
-    "Poll",
-    "Predicate",
-    "Query",
-    "Reading",
-    "RowTable",
-    "Rows",
-    "SecondMoments",
-    "Series",
-    "Statistic",
-    "Sum",
-    "UnitValues",
-    "Universe",
-    "ValueAt",
-    "Values",
-    "Votes",
-    "average",
-    "check",
-    "count",
-    "has_public_size",
-    "histogram",
-    "mean",
-    "ordered",
-    "parse_keys",
-    "public_size",
-    "read_one_version",
-    "second_moments",
-    "statistic",
-    "sum",
-    "weighted",
-]
+from chary.data.blocks import Blocks as Blocks
+from chary.data.csv_reader import CSVFormat as CSVFormat
+from chary.data.neighbors import NeighborRelation as NeighborRelation
+from chary.data.neighbors import Neighbors as Neighbors
+from chary.data.predicates.predicate import Predicate as Predicate
+from chary.data.queries.histogram import Binned as Binned
+from chary.data.queries.histogram import histogram as histogram
+from chary.data.queries.keys import parse_keys as parse_keys
+from chary.data.queries.moments import Mean as Mean
+from chary.data.queries.moments import SecondMoments as SecondMoments
+from chary.data.queries.moments import mean as mean
+from chary.data.queries.moments import second_moments as second_moments
+from chary.data.queries.ordered import OfUnit as OfUnit
+from chary.data.queries.ordered import Ordered as Ordered
+from chary.data.queries.ordered import UnitValues as UnitValues
+from chary.data.queries.ordered import ordered as ordered
+from chary.data.queries.query import Query as Query
+from chary.data.queries.statistic import Statistic as Statistic
+from chary.data.queries.statistic import statistic as statistic
+from chary.data.queries.sums import Count as Count
+from chary.data.queries.sums import Sum as Sum
+from chary.data.queries.sums import count as count
+from chary.data.queries.sums import sum as sum
+from chary.data.rows import Batch as Batch
+from chary.data.rows import EntryLimit as EntryLimit
+from chary.data.rows import Reading as Reading
+from chary.data.rows import Rows as Rows
+from chary.data.series import Series as Series
+from chary.data.series import ValueAt as ValueAt
+from chary.data.series import Values as Values
+from chary.data.series import has_public_size as has_public_size
+from chary.data.series import public_size as public_size
+from chary.data.table import Check as Check
+from chary.data.table import RowTable as RowTable
+from chary.data.table import check as check
+from chary.data.table import read_one_version as read_one_version
+from chary.data.universe.axes import Bins as Bins
+from chary.data.universe.axes import Universe as Universe
+from chary.data.universe.linear import Linear as Linear
+from chary.data.universe.linear import average as average
+from chary.data.universe.linear import weighted as weighted
+from chary.data.votes import Poll as Poll
+from chary.data.votes import Votes as Votes

@@ -71,7 +71,7 @@ class Blocks:
 
     @classmethod
     def of_body(cls, body: Mapping[str, Any]) -> "Blocks":
-        """What a ledger says of them."""
+        """The blocks that a ledger stores."""
         return cls(**body)
 
     def body(self) -> dict[str, Any]:
@@ -198,7 +198,7 @@ class Blocks:
         return date.fromordinal(number * (7 if self.every == "week" else 1) + 1)
 
     def _days(self, said: Any, name: str) -> tuple[date, date]:
-        """The first and the last day of what is said: of a block, of another period, or one day."""
+        """The first and the last day of what a caller names: a block, another period, or a day."""
         if isinstance(said, date):
             day = said.date() if isinstance(said, datetime) else said
             return day, day

@@ -74,7 +74,7 @@ class CSVFormat:
 
     @classmethod
     def of(cls, path: str) -> "CSVFormat":
-        """The dialect of a file about which nothing is said: by its name."""
+        """The default dialect of a file, which follows from its name."""
         return cls(delimiter="\t") if ".tsv" in path.lower()[-len(".tsv.zst") :] else cls()
 
     def body(self) -> dict[str, Any]:

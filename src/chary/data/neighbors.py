@@ -7,7 +7,7 @@ from typing import Final
 from chary.errors import InvalidParameter
 from chary.numbers import set_fields
 
-# What ledgers, fingerprints and values on the wire have for a word of today, for ever, where it is another one.
+# The stored word where it differs from the name. Ledgers, fingerprints and the wire keep it for ever.
 _STORED: Final = {"add_remove": "add/remove", "bounded_change": "bounded change"}
 
 
@@ -57,7 +57,7 @@ class NeighborRelation:
 
     neighbors: Neighbors
     unit: str | None
-    # What is on the wire of relations is that of all rows.
+    # Not on the wire, which has relations of all rows only.
     in_part: bool = field(default=False, init=False)
     block: str | None = field(default=None, init=False)
 

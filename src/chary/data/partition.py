@@ -9,23 +9,11 @@ from typing import Any, Final
 
 from chary.data.columns import Schema, TypeClass
 from chary.data.neighbors import NeighborRelation, Neighbors
-from chary.data.predicates.conditions import (
-    Compare,
-    Condition,
-    Every,
-    Not,
-    OneOf,
-    Scalar,
-    Some,
-    identifier,
-    read_date,
-    read_timestamp,
-    text_of,
-)
+from chary.data.predicates import conditions
 from chary.data.predicates.predicate import Predicate, derived, kind_of
 from chary.data.queries.keys import Domain, Key, key_text
 from chary.data.queries.overlap import row_kinds
-from chary.data.queries.query import per_unit
+from chary.data.queries.query import at_most_one, per_unit
 from chary.errors import InvalidQuery
 
 # One part: which rows are in it.
@@ -113,13 +101,10 @@ class Partition:
             found = _Found.by_values(by, parts, schema)
         keep = None if max_parts_per_unit is None else per_unit(max_parts_per_unit, "max_parts_per_unit")
         assumed = None if assumed_parts_per_unit is None else per_unit(assumed_parts_per_unit, "assumed_parts_per_unit")
-        if keep is not None and assumed is not None:
-            raise InvalidQuery(
-                "give max_parts_per_unit (chary enforces it) or assumed_parts_per_unit (you assert it), not both"
-            )
+        at_most_one(keep, assumed, "parts")
         times = 2 if neighbor_relation.neighbors is Neighbors.REPLACE else 1
         unit, listed = neighbor_relation.unit, len(found.where)
-        if unit is None or found.columns == {identifier(unit)}:
+        if unit is None or found.columns == {conditions.identifier(unit)}:
             # Whatever other values are named later: a row has one of them, for good.
             return found.made(found.alone, times, None)
         limit = keep or assumed
@@ -159,18 +144,11 @@ class _Found:
         if len(set(values)) < len(values):
             raise InvalidQuery("two of the parts are one value: list each once")
         term = column if own is None else own
-        named = [(key_text(value), Predicate(Compare(term, "=", value))) for value in values]
-        listed, alone = _told(sorted(name for name, _ in named)), text_of(term)
+        named = [(key_text(value), Predicate(conditions.Compare(term, "=", value))) for value in values]
+        listed, alone = _told(sorted(name for name, _ in named)), conditions.text_of(term)
         where = dict(zip(given, named, strict=True))
-        return cls(
-            where,
-            frozenset([text_of(term)]),
-            column,
-            Predicate(OneOf(term, values)),
-            values,
-            alone,
-            f"{alone} in {listed}",
-        )
+        among = Predicate(conditions.OneOf(term, values))
+        return cls(where, frozenset([alone]), column, among, values, alone, f"{alone} in {listed}")
 
     @classmethod
     def by_conditions(cls, by: Mapping[str, Predicate | str], schema: Schema) -> "_Found":
@@ -197,24 +175,14 @@ class _Found:
 
 def _canonical(value: Key, column: str, kind: TypeClass) -> Key:
     """The value as rows of the column have it, so that each has one name; `InvalidQuery` where none can be equal."""
-    reader = {TypeClass.DATE: read_date, TypeClass.TIMESTAMP: read_timestamp}.get(kind)
+    reader = {TypeClass.DATE: conditions.read_date, TypeClass.TIMESTAMP: conditions.read_timestamp}.get(kind)
     if reader is not None and isinstance(value, str):
         value = reader(value) or value
     if kind is TypeClass.TIMESTAMP and type(value) is date:
         value = datetime(value.year, value.month, value.day)
-    fits = _TYPES.get(kind)
-    if fits is None or type(value) is not fits:
+    if kind is TypeClass.FLOAT or conditions.CLASSES.get(type(value)) is not kind:
         raise InvalidQuery(f"column {column!r} is {kind.words}, and no part of it is {value!r}")
     return value
-
-
-_TYPES: Final[Mapping[TypeClass, type]] = {
-    TypeClass.BOOLEAN: bool,
-    TypeClass.INTEGER: int,
-    TypeClass.STRING: str,
-    TypeClass.DATE: date,
-    TypeClass.TIMESTAMP: datetime,
-}
 
 
 def _told(listed: Any) -> str:
@@ -236,13 +204,13 @@ def _check_disjoint(conditions: list[Predicate], schema: Schema) -> None:
         )
 
 
-def _columns(condition: Condition) -> list[str]:
+def _columns(condition: conditions.Condition) -> list[str]:
     """The columns that a condition compares; derived ones by what they say."""
     match condition:
-        case Every(conditions=parts) | Some(conditions=parts):
+        case conditions.Every(conditions=parts) | conditions.Some(conditions=parts):
             return [name for part in parts for name in _columns(part)]
-        case Not(condition=inner):
+        case conditions.Not(condition=inner):
             return _columns(inner)
     own: Any = condition
-    others = [condition.other] if isinstance(condition, Compare) and not isinstance(condition.other, Scalar) else []
-    return [text_of(own.column), *(other.text() for other in others)]
+    two = isinstance(condition, conditions.Compare) and not isinstance(condition.other, conditions.Scalar)
+    return [conditions.text_of(own.column), *([own.other.text()] if two else [])]

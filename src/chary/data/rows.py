@@ -26,7 +26,6 @@ class Reading(Protocol):
 
     def run(self) -> Any:
         """What was read, secret; `EngineError` without data in it."""
-        ...
 
 
 class ReadingPlan(Protocol):
@@ -35,11 +34,9 @@ class ReadingPlan(Protocol):
     @property
     def query(self) -> Query:
         """The query it answers."""
-        ...
 
     def run(self) -> Answer:
         """The exact answer, secret: an int, or one for each key in key order; `EngineError` without data in it."""
-        ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,36 +60,29 @@ class Rows(Protocol):
     @property
     def schema(self) -> dict[str, str]:
         """Column names and types; public."""
-        ...
 
     @property
     def neighbor_relation(self) -> NeighborRelation:
         """The neighbouring relation and the privacy unit."""
-        ...
 
     def fingerprint(self) -> str:
         """A hash of names, types, relation and unit, never of values: the identity of the dataset in a ledger."""
-        ...
 
     def prepare(self, query: Any) -> ReadingPlan:
         """Check and compile a query without touching data; `InvalidQuery` when it does not fit."""
-        ...
 
     def snapshot(self, columns: Sequence[str] | None = None) -> Reading:
         """A plan that reads the columns of all rows, for algorithms that users bring; `InvalidQuery` if unknown."""
-        ...
 
     def append(self, rows: Any) -> object:
         """Add rows, all or none; `SchemaMismatch` when they do not fit."""
-        ...
 
     def close(self) -> None:
         """Release the engine; running a plan afterwards raises `EngineError`."""
-        ...
 
 
 def fingerprint_of(schema: Schema, neighbor_relation: NeighborRelation, *more: str | int) -> str:
-    """That of columns, relation and unit, and whatever else is public and fixed."""
+    """The fingerprint of columns, relation and unit, and of whatever else is public and fixed."""
     return fingerprint(list(schema.items()), neighbor_relation.neighbors.stored, neighbor_relation.unit, *more)
 
 
@@ -102,7 +92,7 @@ def fingerprint(*terms: Any) -> str:
     return hashlib.sha256(json.dumps(terms, ensure_ascii=True).encode()).hexdigest()
 
 
-# What is told of rows that were appended together.
+# Batches: rows that were appended together.
 
 
 @dataclass(frozen=True)
@@ -119,6 +109,11 @@ class Batch:
 
 
 Arrival = Callable[[Batch], object]
+
+
+def unheard(batch: Batch) -> None:
+    """The `arrive` of an append to which none was given."""
+
 
 # At most this many rows of one unit, in a table whose neighbours replace rows one by one.
 
@@ -141,14 +136,14 @@ class EntryLimit:
         whole(self.most, "the entries of a unit")
 
 
-# How often units may still take part in what each of them may take part in that many times.
+# How often units may still take part in answers, where each of them may do so a limited number of times.
 
 
 class Rooms:
     """How often some units may still take part, all others `hits` times. Secret.
 
-    `left` has a column `unit` (int64 or string) and a column `room`. It is told apart by identity: an engine may keep
-    what it made of it for as long as it lives.
+    `left` has a column `unit` (int64 or string) and a column `room`. Two objects are never equal, so that an engine may
+    keep the table that it made of one for as long as that lives.
     """
 
     def __init__(self, left: pa.Table, hits: int) -> None:
@@ -196,7 +191,7 @@ class StepColumns:
 
 
 def check_steps(cells: Mapping[str, Sequence[Any]], asked: StepColumns) -> None:
-    """`SchemaMismatch` that says what must be in each row of a column, where something else, or nothing, was read."""
+    """`SchemaMismatch` where a cell of a column is missing or of another type than the column needs."""
     for name, values in cells.items():
         if any(value is None for value in values):
             counted = "an integer of 64 bits: NULL or an empty cell is none, nor is a decimal such as 3.5"

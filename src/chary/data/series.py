@@ -35,11 +35,11 @@ class OfSeries(Query[AnsweredT]):
         raise InvalidQuery("a series of counts has no privacy unit; its neighbours differ by a bounded change")
 
     def known_range(self, neighbor_relation: NeighborRelation) -> tuple[None, None]:
-        """Nothing is said of the values."""
+        """None for both ends: nothing bounds the values."""
         return None, None
 
     def sensitivity(self, neighbor_relation: NeighborRelation) -> int:
-        """`step`, which is what the relation says of one value."""
+        """`step`: neighbours differ by at most that in each value."""
         _check_neighbors(neighbor_relation)
         return self.step
 
@@ -188,7 +188,7 @@ class Series:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How a CSV is read, where that was said."""
+        """How a CSV is read; empty where no dialect was given."""
         return {} if self._csv is None else self._csv.body()
 
     @property

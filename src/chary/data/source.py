@@ -93,15 +93,11 @@ def _hidden(name: str) -> bool:
     return name.startswith((".", "_"))
 
 
-# Where rows come from, validated: files and frames, and what was said of them.
+# Where rows come from, validated: files and frames, and the options given with them.
 
 DUCKDB: Final = (".duckdb", ".ddb", ".db")
 SESSION: Final = "SparkSession"
-ENDINGS: Final = {
-    "csv": (".csv", ".csv.gz", ".csv.zst", ".tsv", ".tsv.gz"),
-    "parquet": PARQUET,
-    "duckdb": DUCKDB,
-}
+ENDINGS: Final = {"csv": (".csv", ".csv.gz", ".csv.zst", ".tsv", ".tsv.gz"), "parquet": PARQUET, "duckdb": DUCKDB}
 # A name with at most two numbers: whatever else an engine takes for a type could carry SQL.
 _TYPE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*(\(\s*\d+\s*(,\s*\d+\s*)?\))?")
 

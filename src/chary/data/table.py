@@ -19,7 +19,7 @@ from chary.data.queries.ordered import Elements, Ordered
 from chary.data.queries.query import Query
 from chary.data.queries.statistic import Statistic
 from chary.data.queries.sums import Count, Sum, count
-from chary.data.rows import Arrival, Batch, EntryLimit, Reading, ReadingPlan, Rows, fingerprint_of
+from chary.data.rows import Arrival, Batch, EntryLimit, Reading, ReadingPlan, Rows, fingerprint_of, unheard
 from chary.data.source import RowSource
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, SchemaMismatch
 
@@ -31,10 +31,6 @@ _PLANS: Final = 256
 _RANGES: Final = 16
 _Asked = TypeVar("_Asked")
 _Plan = TypeVar("_Plan")
-
-
-def _unheard(batch: Batch) -> None:
-    """Nobody waits for it."""
 
 
 class RowTable:
@@ -68,7 +64,11 @@ class RowTable:
 
         `whole` are the rows of all parts.
         """
-        self.held, self._source, self._neighbor_relation, self._limit = held, source, neighbor_relation, limit
+        self.held, self._source = held, source
+        self.neighbor_relation = neighbor_relation
+        """The neighbouring relation and the privacy unit."""
+        self.limit = limit
+        """The limit on the entries of a unit, if there is one; public."""
         self.part, self.blocks, self._closes = part, blocks, closes
         # None for all rows: a table in a circle would be let go late, by a collector that may run in a forked child.
         self._whole = whole
@@ -134,7 +134,7 @@ class RowTable:
                 f"Say assumed_parts_per_unit={part.first.kept}, if you assert that, or open frames, CSV files, listed "
                 "Parquet files or a DuckDB file, whose rows stay in their order"
             )
-        near = self._neighbor_relation
+        near = self.neighbor_relation
         return self._of(self.held, NeighborRelation(near.neighbors, near.unit, True, near.block), part, self.whole)
 
     def as_of(self, batch: int, size: int | None = None) -> "RowTable":
@@ -151,7 +151,7 @@ class RowTable:
         >>> [table.as_of(batch).prepare(count()).run() for batch in (0, 1)]
         [1, 3]
         """
-        held, near = self.held.as_of(batch, size), self._neighbor_relation
+        held, near = self.held.as_of(batch, size), self.neighbor_relation
         whole = self._of(held, near, None)
         return whole if self.part is None else self._of(held, near, self.part, whole)
 
@@ -166,7 +166,7 @@ class RowTable:
         blocks: Blocks | None = None,
     ) -> "RowTable":
         more: dict[str, Any] = {"brought": self.brought, "closes": closes, "whole": whole}
-        return RowTable(held, self._source, near, self._limit, part, blocks=blocks or self.blocks, **more)
+        return RowTable(held, self._source, near, self.limit, part, blocks=blocks or self.blocks, **more)
 
     def in_blocks(self, blocks: Blocks) -> "RowTable":
         """The rows as ones that are in blocks, in one of which neighbours differ; nothing is read but some of those.
@@ -174,9 +174,9 @@ class RowTable:
         `InvalidParameter` unless the column of the blocks is one of days or times, and where entries are limited.
         """
         blocks.check(self.schema)
-        if self._limit is not None:
+        if self.limit is not None:
             raise InvalidParameter("entries_per_unit limits the rows of a unit in all blocks: leave it or blocks= out")
-        near = self._neighbor_relation
+        near = self.neighbor_relation
         within = NeighborRelation(near.neighbors, near.unit, block=blocks.every)
         return self._of(self.held, within, None, closes=self._closes, blocks=blocks)
 
@@ -203,19 +203,9 @@ class RowTable:
         return self.held.schema
 
     @property
-    def neighbor_relation(self) -> NeighborRelation:
-        """The neighbouring relation and the privacy unit."""
-        return self._neighbor_relation
-
-    @property
-    def limit(self) -> EntryLimit | None:
-        """The limit on the entries of a unit, if there is one; public."""
-        return self._limit
-
-    @property
     def reading(self) -> dict[str, Any]:
-        """How the strings of a CSV are read, of the rows and of batches alike; empty where there is no CSV and none is
-        said to come. JSON-able and public."""
+        """How the strings of a CSV are read, in the rows and in batches alike; empty where no CSV is read and no
+        dialect was given. JSON-able and public."""
         return self.held.reading
 
     @property
@@ -230,8 +220,8 @@ class RowTable:
 
     def fingerprint(self) -> str:
         """A hash of column names and types, relation and unit; the same whatever the rows, and after appends."""
-        limit = () if self._limit is None else (self._limit.of, self._limit.most)
-        return fingerprint_of(self.schema, self._neighbor_relation, *limit)
+        limit = () if self.limit is None else (self.limit.of, self.limit.most)
+        return fingerprint_of(self.schema, self.neighbor_relation, *limit)
 
     def prepare(self, query: Any) -> ReadingPlan:
         """Check a query against schema and unit and compile it; plans of recent queries are kept. No data is touched.
@@ -246,7 +236,7 @@ class RowTable:
     def snapshot(self, columns: Sequence[str] | None = None) -> Reading:
         """A plan that reads some or all columns of all rows into an Arrow table; `InvalidQuery` if one is unknown, and
         in a part where a unit is replaced."""
-        near = self._neighbor_relation
+        near = self.neighbor_relation
         if near.in_part and near.neighbors is Neighbors.REPLACE:
             raise InvalidQuery(
                 "a unit that is replaced may leave a part, and what is asserted of your own code is of tables of one "
@@ -267,11 +257,11 @@ class RowTable:
 
     def ordered(self, asked: Ordered) -> Reading:
         """A plan that reads the values of a column in order; `InvalidQuery` when it does not fit schema or unit."""
-        asked.moves(self._neighbor_relation)
+        asked.moves(self.neighbor_relation)
         self._asked_in_blocks()
         return self._kept(asked, lambda asked: self.held.ordered(asked, self.part))
 
-    def append(self, rows: Any, *, request: str | None = None, arrive: Arrival = _unheard) -> Batch:
+    def append(self, rows: Any, *, request: str | None = None, arrive: Arrival = unheard) -> Batch:
         """Add rows from a pandas, Polars or Arrow table, or a CSV or Parquet file: all of them, or none.
 
         Columns are matched by name, and types by class; integers may be added to a float column. Anything else raises
@@ -334,7 +324,7 @@ class RowTable:
         return plan
 
     def _compile(self, query: Query) -> ReadingPlan:
-        query.contribution(self._neighbor_relation)
+        query.contribution(self.neighbor_relation)
         self._asked_in_blocks()
         return self.held.compile(query, self.part)
 
@@ -345,7 +335,7 @@ class RowTable:
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name}: {kind}" for name, kind in self.schema.items())
-        return f"RowTable({columns}; {self._neighbor_relation.describe()})"
+        return f"RowTable({columns}; {self.neighbor_relation.describe()})"
 
 
 def _checked_unpivot(unpivot: tuple[str, str] | None, unit: str | None) -> tuple[str, str] | None:

@@ -64,17 +64,13 @@ class Votes:
         if len(set(self.options)) != len(self.options):
             raise InvalidParameter("an option is listed twice")
         self._count: Callable[[Any], Counts] | None = count
-        self._neighbor_relation = NeighborRelation(Neighbors.REPLACE, voter)
+        self.neighbor_relation = NeighborRelation(Neighbors.REPLACE, voter)
+        """One voter votes differently; the number of voters is public."""
 
     @property
     def schema(self) -> dict[str, str]:
         """The one column of votes."""
         return {"vote": "string" if isinstance(self.options[0], str) else "int64"}
-
-    @property
-    def neighbor_relation(self) -> NeighborRelation:
-        """One voter votes differently; the number of voters is public."""
-        return self._neighbor_relation
 
     def poll(self, question: str | int) -> Poll:
         """The query for one question."""
@@ -82,7 +78,7 @@ class Votes:
 
     def fingerprint(self) -> str:
         """A hash of the options and of what a voter is, never of votes."""
-        return fingerprint("ballots", self.options, self._neighbor_relation.unit)
+        return fingerprint("ballots", self.options, self.neighbor_relation.unit)
 
     def prepare(self, query: Any) -> Deferred:
         """A plan of one exact count for each option; `InvalidQuery` unless it is a poll of these options."""
@@ -113,4 +109,4 @@ class Votes:
         return counts
 
     def __repr__(self) -> str:
-        return f"Votes({len(self.options)} options, of each {self._neighbor_relation.unit})"
+        return f"Votes({len(self.options)} options, of each {self.neighbor_relation.unit})"

@@ -67,7 +67,7 @@ def at_size(call: PMW, rows: int) -> PMW:
 
 
 def nearest(node: Span, learned: Mapping[Span, int]) -> Span | None:
-    """Of the nodes that have learned this much the one whose middle is nearest; of those as near, what learned most.
+    """The node whose middle is nearest, among equally near ones the one that has learned most; None without nodes.
 
     >>> nearest((4, 5), {(0, 3): 9, (6, 6): 1, (3, 3): 2})
     (3, 3)
@@ -256,7 +256,7 @@ class HistogramTree:
         return known[node[0]], known[node[1]]
 
     def _opened(self, nodes: Sequence[Span]) -> dict[Span, HistogramRun]:
-        """The histograms of nodes; those that nobody has opened are opened."""
+        """The histograms of nodes, opened where they were not open yet."""
         if self._runs.keys() >= set(nodes):
             return {node: self._runs[node] for node in nodes}
         self._look()
@@ -296,7 +296,7 @@ class HistogramTree:
         return next(found, None)
 
     def _nearest(self, node: Span) -> HistogramRun | None:
-        """From which a new node starts."""
+        """The histogram from which a new node starts."""
         learned = {each: len(run.state.changes) for each, run in list(self._runs.items())}
         found = nearest(node, {each: changes for each, changes in learned.items() if changes})
         return None if found is None else self._runs[found]

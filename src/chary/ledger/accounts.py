@@ -21,9 +21,8 @@ _NOTHING: Final = (0, 0, 0, 0)
 class Partition:
     """What each part of a partition holds, by `TOTALS`, and what the most expensive `most` of them hold together.
 
-    A unit is in at most `most` parts, so that whatever those are, together they hold no more than that. Of a ledger in
-    SQL only those parts are here that a charge can bring among the most expensive: those that it names, and the most
-    expensive now.
+    A unit is in at most `most` parts, so its parts together hold no more than that. A ledger in SQL loads only parts
+    that a charge can make the most expensive: those that it names, and the most expensive now.
 
     >>> held = Partition(2, {"north": (5, 0, 0, 0), "south": (3, 0, 0, 0), "west": (1, 0, 0, 0)})
     >>> held.dearest(), held.raised(["west"], (4, 0, 0, 0)), held.spent(["west"], 10, 0, 0)
@@ -65,10 +64,10 @@ class Partition:
         return tuple(after - had for after, had in zip(self.dearest(), before, strict=True))
 
     def spent(self, names: Sequence[str], cap: int, beside: int, total: int) -> int:
-        """What is spent where these parts are, next to what is spent elsewhere.
-        A cost for each of them fits exactly if it is within what is left of the cap after that.
+        """What counts as spent for these parts, where `beside` is spent on all rows and in other partitions.
+        A cost for each of them fits if and only if it is at most the cap minus this.
 
-        Of j parts that are charged a unit may be in j, which then may cost no more than j-th parts of what is left.
+        A unit may be in j of the parts that are charged. Each of them may then cost at most a j-th of what is left.
         """
         mine = sorted((self.parts.get(name, _NOTHING)[total] for name in names), reverse=True)
         others = self._others(total, mine)
@@ -79,7 +78,7 @@ class Partition:
         )
 
     def balance(self, partition: str) -> PartitionBalance:
-        """as people read it."""
+        """The balance of the partition, as amounts."""
         main, delta, _, _ = self.dearest()
         held = {name: Amount(*self.parts[name][:2]) for name in sorted(self.parts)}
         return PartitionBalance(partition, self.most, Amount(main, delta), held)
@@ -164,7 +163,7 @@ class Purse:
         return held
 
     def balance(self, parts: Parts | None = None) -> Balance:
-        """The totals as amounts; where these parts are, so that what is left is what they may be charged."""
+        """The totals as amounts. With `parts`, what is left is what a call on these parts may be charged."""
         spent = self._spent(parts)
         return Balance(self.cap, spent, Amount(self.open_main, self.open_delta), self.basic)
 
@@ -186,7 +185,7 @@ class Purse:
         return Amount(main, delta)
 
     def counted(self, basic: int) -> int:
-        """What an entry says of a charge to the basic account; nothing where there is none."""
+        """What an entry records for a charge to the basic account; 0 where the dataset has none."""
         account = self.basic
         return 0 if account is None else account.counted(whole_steps(basic, "basic"))
 
@@ -250,8 +249,8 @@ class Account:
 
 
 def together(charges: Iterable[tuple[Parts | None, Amount]], names: Collection[str] | None = None) -> Amount:
-    """What these charges take of a budget together: of those of parts, what the most expensive parts hold, or the most
-    expensive of those that are named."""
+    """The total of these charges. Those of parts count as far as the most expensive parts hold them; with `names`, only
+    these parts count."""
     purse = Purse()
     for parts, charged in charges:
         if parts is not None and names is not None:

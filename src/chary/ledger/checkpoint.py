@@ -117,7 +117,7 @@ def _unpacked(slot: bytes) -> Head | None:
     return None
 
 
-# How far a ledger was seen to go: what is read later must go on from there, and the checkpoint is told.
+# The last head that was seen: whatever is read later must continue from it, and the checkpoint records it.
 
 # Straight through the driver: these run in every transaction and take as long as the layers above would for themselves.
 _HEAD = "SELECT entries, head FROM chain"
@@ -155,7 +155,7 @@ class Bookmark:
         return Head(*found)
 
     def move(self, head: Head) -> None:
-        """Remember a head that was committed, and tell the checkpoint, once it was asked, what it does not know."""
+        """Remember a head that was committed, and write it to the checkpoint if that was read at the opening."""
         self.seen = head
         # `seen` moves first: should the checkpoint fail, this process still refuses an older copy.
         if self.checkpoint is not None and self._told not in (None, head):
@@ -163,7 +163,10 @@ class Bookmark:
             self._told = head
 
     def call(self, connection: Connection) -> None:
-        """Ask the checkpoint at opening; a ledger without entries may have a new one."""
+        """Compare the ledger with its checkpoint at the opening. A ledger without entries may get a new one.
+
+        `LedgerError` where the checkpoint is missing, `LedgerCorrupted` where the ledger is an older or another copy.
+        """
         if self.checkpoint is None:
             return
         kept, head = self.checkpoint.read(), self.read(connection)

@@ -50,7 +50,7 @@ class Claims:
         return claim
 
     def held(self, sealed: str) -> bool:
-        """Whether somebody runs the call; what the claim of a process that died left behind is cleared away."""
+        """Whether any process runs the call. The file of a process that died is removed."""
         try:
             found = _File(self._path(sealed))
         except FileNotFoundError:
@@ -66,6 +66,15 @@ class Claims:
         return f"{self._ledger}-call-{sealed[:_NAME_LENGTH]}"
 
 
+def try_lock(descriptor: int) -> bool:
+    """Whether the exclusive lock on an open file could be had at once."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 class _File:
     """An open file of a claim."""
 
@@ -78,11 +87,7 @@ class _File:
 
     def lock(self) -> bool:
         """Whether the lock could be had; it belongs to this opening of the file, and to no thread or process."""
-        try:
-            fcntl.flock(self._descriptor or 0, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+        return try_lock(self._descriptor or 0)
 
     def close(self) -> None:
         """Let go of the lock, unless a parent or a child has the same opening of the file."""
@@ -91,7 +96,7 @@ class _File:
             os.close(descriptor)
 
     def end(self, *, leave: bool = False) -> None:
-        """Let go of the lock, at once, and take the file away unless somebody else needs it."""
+        """Let go of the lock, and remove the file unless another process has it locked."""
         mine = self._descriptor is not None
         self.close()
         if mine and not leave:
@@ -109,5 +114,4 @@ def _after_fork() -> None:
         file.close()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_after_fork)

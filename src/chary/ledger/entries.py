@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from chary.amounts import Amount
-from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, RequestConflict, RequestInFlight
+from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, RequestConflict
 from chary.ledger import records
 
 # Entries of the ledger and the hash chain over them: append-only, one chain for a whole ledger.
@@ -90,7 +90,7 @@ def seal(previous: str, entry: ChainEntry) -> str:
 
 @lru_cache(maxsize=KEPT_DIGESTS)
 def digest(text: str) -> str:
-    """SHA-256 of a public text such as an answer, in hexadecimal; those of recent strings are kept, for tests have two.
+    """SHA-256 of a public text such as an answer, in hexadecimal. Recent ones are kept: tests have two answers.
 
     >>> digest("true")[:16]
     'b5bea41b6c623f7c'
@@ -99,7 +99,7 @@ def digest(text: str) -> str:
 
 
 def now() -> str:
-    """The time of an entry: UTC, ISO 8601, microseconds; `LedgerError` where a clock is beyond what that can tell."""
+    """The time of an entry: UTC, ISO 8601, microseconds; `LedgerError` for a clock outside of the years 1 to 9999."""
     # The part up to the second is the same for thousands of entries, so it is written once (see `_written`).
     second, microsecond = divmod(time.time_ns() // 1000, 1_000_000)
     try:
@@ -213,35 +213,12 @@ def reserving(
     parts: records.Parts | None = None,
 ) -> ChainEntry:
     """The entry that charges the worst cost of a call, whose number is that of the entry; `basic` as it is counted."""
-    (
-        records.label(analyst, "analyst"),
-        records.label(kind, "kind"),
-        records.text(body, "body"),
-        records.text(origin, "origin"),
-    )
+    records.label(analyst, "analyst"), records.label(kind, "kind")
+    records.text(body, "body"), records.text(origin, "origin")
     key = None if request is None else records.label(request, "request")
-    main, delta = records.halves(worst, "worst")
-    return ChainEntry(
-        number,
-        Kind.RESERVE,
-        dataset,
-        analyst,
-        number,
-        kind,
-        body,
-        key,
-        main,
-        delta,
-        0,
-        0,
-        0,
-        0,
-        "",
-        now(),
-        origin,
-        basic,
-        records.written(parts),
-    )
+    asked = (dataset, analyst, number, kind, body, key, *records.halves(worst, "worst"))
+    told = records.written(parts)
+    return ChainEntry(number, Kind.RESERVE, *asked, created=now(), origin=origin, basic=basic, parts=told)
 
 
 def settling(number: int, reserved: ChainEntry, price: Amount, hits: int, tests: int, answer: str) -> ChainEntry:
@@ -270,7 +247,7 @@ def noting(number: int, dataset: str, kind: str, body: str, origin: str = "") ->
 
 
 def note_of(version: int, entry: ChainEntry) -> records.Note:
-    """The note that an entry mentions."""
+    """The note that an entry records."""
     return records.Note(version, entry.label, entry.body, entry.created, entry.number, entry.origin)
 
 
@@ -284,7 +261,7 @@ def parts_of(reserved: ChainEntry) -> records.Parts | None:
 
 
 def call_of(reserved: ChainEntry, closed: ChainEntry | None, answer: str | None) -> records.CallRecord:
-    """The call two entries and an answer tell of."""
+    """The call that its reserve entry, its closing entry and its answer describe."""
     try:
         parts, damage = parts_of(reserved), ""
     except LedgerCorrupted as error:
@@ -331,14 +308,6 @@ def answered() -> records.RequestAnswered:
     return records.RequestAnswered("this request was answered meanwhile: replay it")
 
 
-def in_flight() -> RequestInFlight:
-    """The error for reserving under a key whose first call still runs."""
-    return RequestInFlight(
-        "another call under this idempotency key still runs: ask again under the same key. Once that call is "
-        "answered its answer is free (one that failed or was killed stays charged, and asking again is charged anew)"
-    )
-
-
 def not_open(call: int, closed: str | None) -> LedgerError:
     """The error for closing a call that is not open: closed before by that kind of entry, or unknown.
 
@@ -346,11 +315,6 @@ def not_open(call: int, closed: str | None) -> LedgerError:
     ('call 7 is already voided', 'the ledger has no call 8')
     """
     return LedgerError(f"call {call} is already {_STATES[closed]}" if closed else f"the ledger has no call {call}")
-
-
-def not_settled(call: int) -> LedgerError:
-    """The error for a secret of a call that is not a settled one of the same dataset."""
-    return LedgerError(f"call {call} is not a settled call of this dataset")
 
 
 def not_held(dataset: str) -> LedgerError:

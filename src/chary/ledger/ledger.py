@@ -6,10 +6,16 @@ from pathlib import Path
 from typing import Final, cast, final
 
 from chary.amounts import LIMIT, Amount
-from chary.errors import LedgerError
+from chary.errors import LedgerError, RequestInFlight
 from chary.ledger import accounts, entries, records
-from chary.ledger.store import PAGE, Asked, Key, Progress, Store, Transaction, Wanted, key_of
+from chary.ledger.memory import MemoryStore, MemoryTransaction
+from chary.ledger.sql.store import SqlStore
+from chary.ledger.sql.transaction import SqlTransaction
+from chary.ledger.store import PAGE, Asked, Closing, Key, Progress, Wanted, key_of
 
+# Where a ledger is kept, and one state of it. Only a state of `writing` may be added to, by what was read there before.
+Store = MemoryStore | SqlStore
+Transaction = MemoryTransaction | SqlTransaction
 # Above the numbers of all entries.
 _END: Final = 2**62
 
@@ -153,9 +159,9 @@ class Ledger:
                 raise records.SecretMoved("the secret state of an earlier call changed while this call ran: ask again")
             for call, new in changes.items():
                 if state.settled_in(call) != held.dataset:
-                    raise entries.not_settled(call)
+                    raise LedgerError(f"call {call} is not a settled call of this dataset")
                 records.masked(new, "secret")
-            state.post(end, entry, reserved=held, answer=answer)
+            state.post(end, entry, Closing(held, answer))
             for call, new in changes.items():
                 # What is as it was seen is not written again: the state of a million units is large. An erased one is
                 # never set again.
@@ -169,7 +175,7 @@ class Ledger:
         """Give the whole reservation back: only for a call that has certainly not touched any data."""
         with self.store.writing() as state:
             end, held = state.reserved(reservation.call)
-            state.post(end, entries.voiding(end.entries + 1, held), reserved=held)
+            state.post(end, entries.voiding(end.entries + 1, held), Closing(held))
 
     def note(self, dataset: str, kind: str, body: str, after: int | None = None, origin: str = "") -> int:
         """Record something about the dataset, such as appended rows, raise its version by one and return it.
@@ -221,8 +227,8 @@ class Ledger:
     def last_settled(
         self, dataset: str, kind: str, body: str, parts: records.Parts | None = None
     ) -> records.CallRecord | None:
-        """The latest call that was settled for this question about these parts, anyone who asked; it takes longer the
-        more came since."""
+        """The latest settled call with this question about these parts, by any analyst. It takes longer the more calls
+        came since."""
         with self.store.reading() as state:
             return state.last_settled(dataset, kind, body, parts)
 
@@ -239,12 +245,13 @@ class Ledger:
             return state.secret(call)
 
     def balance(self, dataset: str, parts: records.Parts | None = None) -> records.Balance:
-        """What is spent of the dataset's capacity, in constant time; inside of parts, in time for those alone."""
+        """What is spent of the dataset's capacity, in constant time; with `parts`, in time that grows with their
+        number."""
         with self.store.reading() as state:
             return state.account(dataset, parts).purse.balance(parts)
 
     def analyst_balance(self, dataset: str, analyst: str, parts: records.Parts | None = None) -> records.Balance:
-        """What one analyst has spent, likewise; nothing at all for one never seen."""
+        """What one analyst has spent, likewise; nothing for an analyst who never asked."""
         with self.store.reading() as state:
             return state.analyst(dataset, records.label(analyst, "analyst"), parts).balance(parts)
 
@@ -368,4 +375,8 @@ def _check_unclaimed(state: Transaction, entry: entries.ChainEntry, *, anywhere:
     if first.settled:
         raise entries.answered()
     if state.running(key_of(entry)):
-        raise entries.in_flight()
+        raise RequestInFlight(
+            "another call under this idempotency key still runs: ask again under the same key. Once that call is "
+            "answered its answer is free (one that failed or was killed stays charged, and asking again is charged "
+            "anew)"
+        )

@@ -14,11 +14,11 @@ from chary.ledger import entries, records, verification
 from chary.ledger.accounts import Account, Books, Partition, Purse
 from chary.ledger.claims import Claim
 from chary.ledger.entries import ChainEntry, Head, Kind
-from chary.ledger.store import PAGE, Asked, Key, Progress, Standing, Wanted, key_of
+from chary.ledger.store import PAGE, Asked, Closing, Key, Progress, Standing, Wanted, key_of
 
 
 class MemoryStore:
-    """See `Store`; nothing survives the process.
+    """See `SqlStore`; nothing survives the process.
 
     Safe to share between threads. It refuses to charge in a forked child, where it would be a copy with a budget of its
     own. Entries are hash-chained only when they are exported.
@@ -48,7 +48,7 @@ class MemoryStore:
     reading = kept = writing
 
     def checkpoint(self, path: Path) -> Head:
-        """Nobody can put an older copy in its place."""
+        """`InvalidParameter`: a ledger in memory has no copies, so it needs no checkpoint."""
         raise InvalidParameter("only a ledger that is opened by its path or its URL has a checkpoint")
 
     def verify(self, progress: Progress | None) -> records.Verification:
@@ -63,7 +63,7 @@ class MemoryStore:
 
 
 class MemoryTransaction:
-    """See `Transaction`: what a ledger in memory holds."""
+    """See `SqlTransaction`: what a ledger in memory holds."""
 
     def __init__(self) -> None:
         self._books = Books()
@@ -110,20 +110,18 @@ class MemoryTransaction:
         """Whether this is the secret of a call."""
         return self._secrets.get(call) == secret
 
-    def post(
-        self, end: Head, entry: ChainEntry, *, reserved: ChainEntry | None = None, answer: str = "", known: bool = True
-    ) -> str:
+    def post(self, end: Head, entry: ChainEntry, closes: Closing | None = None, known: bool = True) -> str:
         """Append an entry and move the totals; it has no hash yet."""
         self._books.post(entry)
         self._entries.append(entry)
-        if reserved is not None:
-            self._closings[reserved.number] = entry
-        if entry.kind == Kind.SETTLE:
-            self._answers[entry.call] = answer
+        if closes is not None:
+            self._closings[closes.reserved.number] = entry
+        if closes is not None and entry.kind == Kind.SETTLE:
+            self._answers[entry.call] = closes.answer
         return ""
 
     def claim(self, entry: ChainEntry, sealed: str) -> Claim:
-        """By the number of the call."""
+        """The sign that a reserved call is being run, by its number."""
         self._requests.setdefault(key_of(entry), []).append(entry)
         self._running.add(entry.number)
         return Claim(partial(self._running.discard, entry.number))
@@ -194,7 +192,7 @@ class MemoryTransaction:
         return None
 
     def charged_under(self, dataset: str, analyst: str, keys: str) -> records.Balance:
-        """A purse of the calls whose idempotency keys begin with these words."""
+        """What an analyst's calls were charged whose idempotency keys begin with these words."""
         whole = self.account(dataset).purse.basic
         purse, whose, added = Purse(), (Kind.RESERVE, dataset, analyst), 0
         for entry in self._entries:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from chary.amounts import LIMIT, Accounts, Amount, Basic
-from chary.errors import BudgetExceeded, InvalidParameter, LedgerCorrupted, LedgerError, LedgerMismatch
+from chary.errors import BudgetExceeded, InvalidParameter, LedgerCorrupted, LedgerError, LedgerMismatch, quietly
 from chary.ledger.claims import Claim
 from chary.numbers import set_fields
 
@@ -44,7 +44,7 @@ class Reservation:
     claim: Claim | None = field(default=None, repr=False, compare=False)
 
     def leave(self) -> None:
-        """Say that nobody runs the call any more, however it ended; a second time does nothing."""
+        """Declare that the call runs no more, however it ended; a second time does nothing."""
         if self.claim is not None:
             self.claim.drop()
 
@@ -56,8 +56,8 @@ class CallRecord:
     `number` is the number of the entry that reserved the call. `price`, `hits`, `tests` and `answer` are None
     until the call is settled, `settled` until it is settled or voided. Times are UTC in ISO 8601. `origin` is what it
     was asked through, such as a token of the service; empty for a session of one's own. `basic` is what it added to the
-    basic account of the dataset, hit or miss. `parts` are those that it could read, None where that was everything.
-    `damage` says what of it cannot be read any more, and is empty where all can.
+    basic account of the dataset, hit or miss. `parts` are the parts that it could read, None for all rows.
+    `damage` says which part cannot be read any more, and is empty for an undamaged call.
     """
 
     number: int
@@ -81,7 +81,7 @@ class CallRecord:
 
     @property
     def question(self) -> dict[str, Any]:
-        """What was asked; `LedgerCorrupted` where that is no JSON object, which no session writes."""
+        """The question as JSON; `LedgerCorrupted` where it is no JSON object, which no session writes."""
         return self._object(self.body, "question")
 
     @property
@@ -98,11 +98,7 @@ class CallRecord:
         return found
 
     def _json(self, text: str, name: str) -> Any:
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            pass
-        raise LedgerCorrupted(f"call {self.number}: its {name} is no JSON")
+        return quietly(lambda: json.loads(text), LedgerCorrupted(f"call {self.number}: its {name} is no JSON"))
 
     @property
     def charged(self) -> Amount:
@@ -115,8 +111,8 @@ class Balance:
     """What is spent of a cap. `spent` includes `open`, the worst costs of the calls still reserved.
 
     `capacity` is None for an analyst without a quota: then only the cap of the dataset holds. `basic` is the basic
-    account of a dataset that has one; of some calls, what they added to it. Inside of parts `spent` is so much that
-    what is left is what a call of theirs may cost.
+    account of a dataset that has one; of some calls, what they added to it. For a set of parts, `spent` is such that
+    `left` is what a call on these parts may cost.
 
     >>> Balance(Amount(10), spent=Amount(4), open=Amount(1)).left
     Amount(main=6, delta=0)
@@ -134,7 +130,8 @@ class Balance:
 
     @property
     def left(self) -> Amount | None:
-        """The same of main and delta alone; nothing of main once only the basic account lives."""
+        """The main cost and the delta that may still be reserved. No main cost is left once only the basic account is
+        used."""
         return None if self.accounts is None else self.accounts.left
 
 
@@ -254,11 +251,8 @@ def canonical(value: object) -> str:
     >>> canonical({"unit": "patient", "budget": [1, "1e-6"]})
     '{"budget":[1,"1e-6"],"unit":"patient"}'
     """
-    try:
-        return _write(value)
-    except (TypeError, ValueError, RecursionError):
-        pass
-    raise InvalidParameter("a ledger stores only what JSON can hold, without NaN and infinities")
+    refused = InvalidParameter("a ledger stores only what JSON can hold, without NaN and infinities")
+    return quietly(lambda: _write(value), refused)
 
 
 def parsed(text: str, name: str) -> Any:
@@ -267,11 +261,7 @@ def parsed(text: str, name: str) -> Any:
     >>> parsed('{"unit": "patient"}', "conditions")
     {'unit': 'patient'}
     """
-    try:
-        return _read(text)
-    except (TypeError, ValueError, RecursionError):
-        pass
-    raise InvalidParameter(f"{name} must be a JSON text")
+    return quietly(lambda: _read(text), InvalidParameter(f"{name} must be a JSON text"))
 
 
 def text(value: str, name: str) -> str:

@@ -143,15 +143,8 @@ _sums_of_entries = select(
     *_halves(_net(schema.entries.c.main, schema.entries.c.back_main), "main"),
     *_halves(_net(schema.entries.c.delta, schema.entries.c.back_delta), "delta"),
 ).select_from(schema.entries)
-_charged = (
-    schema.calls.c.dataset,
-    schema.calls.c.analyst,
-    schema.calls.c.state,
-)
-_sums_of_charges = (
-    *_halves(schema.calls.c.charged_main, "main"),
-    *_halves(schema.calls.c.charged_delta, "delta"),
-)
+_charged = (schema.calls.c.dataset, schema.calls.c.analyst, schema.calls.c.state)
+_sums_of_charges = (*_halves(schema.calls.c.charged_main, "main"), *_halves(schema.calls.c.charged_delta, "delta"))
 _sums_of_calls = select(*_charged, *_sums_of_charges).group_by(*_charged)
 _sums_in_parts = _sums_of_calls.where(schema.calls.c.number.in_(select(schema.call_parts.c.call)))
 _one_part = (schema.call_parts.c.partition, schema.call_parts.c.part)
@@ -163,9 +156,7 @@ _sums_of_parts = (
 _totals_of_parts = select(schema.parts)
 _all_partitions = select(schema.partitions)
 _totals_of_analysts = select(
-    schema.analysts.c.dataset,
-    schema.analysts.c.analyst,
-    *[schema.analysts.c[name] for name in TOTALS],
+    schema.analysts.c.dataset, schema.analysts.c.analyst, *[schema.analysts.c[name] for name in TOTALS]
 )
 _totals_of_datasets = select(schema.datasets.c.name, *[schema.datasets.c[name] for name in TOTALS])
 _added = (
@@ -179,14 +170,8 @@ _given_back = (
     .where(schema.calls.c.state == "voided", schema.entries.c.basic > 0)
     .group_by(schema.entries.c.dataset)
 )
-_accounts_of_datasets = select(
-    schema.datasets.c.name,
-    schema.datasets.c.capacity_main,
-    schema.datasets.c.spent_main,
-    schema.datasets.c.capacity_basic,
-    schema.datasets.c.spent_basic,
-    schema.datasets.c.alone,
-)
+_of_accounts = ("name", "capacity_main", "spent_main", *schema.BASIC)
+_accounts_of_datasets = select(*[schema.datasets.c[name] for name in _of_accounts])
 _tail = select(*schema.entry_columns, schema.entries.c.hash).order_by(schema.entries.c.number.desc()).limit(TAIL + 1)
 
 # What reading rows raises whose bytes were changed: the engine notices, or a number is suddenly a text.
@@ -225,7 +210,7 @@ def check(upkeep: Upkeep, connection: Connection) -> None:
 
 
 def _engine_s_own(error: Exception) -> bool:
-    """Whether the engine says itself what is wrong, such as a lock, rather than that it cannot make sense of a row."""
+    """Whether the error is the engine's own, such as a lock, and not that of a row that cannot be read."""
     told = getattr(error, "orig", error)
     if hasattr(told, "sqlstate"):
         return bool(told.sqlstate != _OUT_OF_RANGE)

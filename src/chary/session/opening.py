@@ -98,7 +98,7 @@ def _with_table(stem: str, table: str | None) -> str:
 
 
 def kept_as(known: Collection[str], usual: str) -> str:
-    """The usual name as a ledger has it: earlier ones name a table twice whose file is named as it is."""
+    """The usual name as a ledger spells it: earlier versions repeated the name of a table that its file has too."""
     twice = f"{usual}.{usual}"
     return twice if usual not in known and twice in known else usual
 
@@ -116,7 +116,7 @@ def recorded_as(ledger: str | Path, names: Iterable[str]) -> str | None:
 
 
 def usual_ledger(source: Any) -> str:
-    """Where the ledger of files is kept unless it is said: next to the file or the folder, `visits.csv.ledger`.
+    """The default place of a ledger: next to the file or the folder of the rows, such as `visits.csv.ledger`.
 
     Errors: `InvalidParameter` for rows next to which there is no place: of a server, a frame, or several files.
 
@@ -148,34 +148,24 @@ def chosen(known: Mapping[str, Terms], asked: str | None, usual: str) -> str:
 # Only these can be refused; they are tried on a draft first, so that a refusal leaves no ledger behind.
 _REFUSABLE = frozenset({"reserve", "set_quota"})
 _RECORDING = _REFUSABLE | {"note"}
+Found = Callable[[], Ledger | None]
+Entering = Callable[[Ledger], None]
 
 
-def late_ledger(
-    dataset: str,
-    found: Callable[[], Ledger | None],
-    made: Callable[[], Ledger],
-    enter: Callable[[Ledger], None],
-    follow: Callable[[Ledger], None],
-) -> Ledger:
-    """The ledger of a dataset that is not in it yet; to anyone who asks it the dataset is open and nothing is charged.
+class LateLedger:
+    """A ledger that does not hold a dataset yet. To readers the dataset is open and nothing is charged.
 
-    `found` is the ledger if there is one by now, `made` makes it, `enter` opens the dataset in a ledger, and `follow`
-    then records there which rows there are. Guarantee: quotes, refusals and reading leave neither a ledger nor a
-    dataset in it behind. So the first charge (or quota, or version) under a budget fixes it. Where others
-    were faster, `enter` compares the terms with theirs.
+    Guarantee: quotes, refusals and reading leave neither a ledger nor a dataset in it behind. So the first charge (or
+    quota, or version) under a budget fixes it. Where another process was faster, the terms are compared with those of
+    that process.
     """
-    return cast("Ledger", _Late(dataset, found, made, enter, follow))
 
-
-class _Late:
     def __init__(
-        self,
-        dataset: str,
-        found: Callable[[], Ledger | None],
-        made: Callable[[], Ledger],
-        enter: Callable[[Ledger], None],
-        follow: Callable[[Ledger], None],
+        self, dataset: str, found: Found, made: Callable[[], Ledger], enter: Entering, follow: Entering
     ) -> None:
+        """`found` returns the ledger if there is one by now, and `made` makes it. `enter` opens the dataset in a
+        ledger, and `follow` then records there which rows there are.
+        """
         self._dataset, self._found, self._made, self._enter, self._follow = dataset, found, made, enter, follow
         self._lock = threading.RLock()
         self._ledger: Ledger | None = None
@@ -263,13 +253,13 @@ def _advice(dataset: str, others: bool) -> str:
     return "nothing was ever asked or charged in this ledger: if these terms are right, delete its file and open again"
 
 
-# What the caller of an opening said about the budget, and the filter that follows.
+# The budget that the caller of an opening asked for, and the filter that follows.
 
 FILTERS = ("pure", "renyi", "exact")
 
 
 class BudgetChoice:
-    """What the caller said about the budget; what is not said is read from the ledger."""
+    """The budget and the filter that a caller asked for. What is left out is read from the ledger."""
 
     def __init__(
         self,
@@ -313,7 +303,7 @@ class BudgetChoice:
         return ExactFilter.of_events(budget, menu, grain=self.grain, delta_reserve=self.approximate)
 
     def agrees_with(self, held: Filter) -> None:
-        """Whatever the caller said must be what the ledger holds."""
+        """`LedgerMismatch` where the caller asked for another budget or filter than the ledger holds."""
         if self.budget is not None and self.budget != held.budget:
             raise LedgerMismatch(
                 f"the ledger holds this dataset under {held.budget}, not {self.budget}, and nobody can change that. "
@@ -329,7 +319,7 @@ class BudgetChoice:
             raise LedgerMismatch("the ledger's filter has another menu: leave menu= out")
 
     def blocks_in(self, held: Terms | None) -> Blocks | None:
-        """The blocks of which each has the budget: those that the ledger keeps, and of a new dataset those said."""
+        """The blocks, each with a budget: those of the ledger, or for a new dataset those that were asked for."""
         kept = self.blocks if held is None else blocks_of(held)
         if self.blocks is not None and kept is None:
             raise LedgerMismatch(
@@ -345,7 +335,7 @@ class BudgetChoice:
         return listed == [entry.event if isinstance(entry, Listing) else entry for entry in self.menu or ()]
 
 
-# What only who owns the rows is told at an opening: cells that are not read, and another ledger of the same rows.
+# Warnings at an opening for the owner of the rows: cells that are not read, and another ledger of the same rows.
 
 _ENDING: Final = ".ledger"
 
@@ -554,14 +544,7 @@ def open_counts(
     read: dict[str, Any] = {"order_by": order_by, "labels": labels, "csv": csv, "table": table}
     rows = Series.open(source, column=column, sensitivity=sensitivity, **read)
     return session_of(
-        rows,
-        choice,
-        place,
-        (dataset, usual_name(source, table, column)),
-        analyst,
-        unsafe_noise,
-        on_step,
-        source,
+        rows, choice, place, (dataset, usual_name(source, table, column)), analyst, unsafe_noise, on_step, source
     )
 
 
@@ -657,8 +640,8 @@ def session_of(
 ) -> Session:
     """A session on rows that are open, which it owns and closes, also when it cannot be opened.
 
-    `names` are the dataset's name as the caller said it and the usual one; `opened` is where the rows were read.
-    """
+    `names` are the dataset's name from the caller, None for none, and the usual one; `opened` is the source of the
+    rows."""
     with ExitStack() as undo:
         undo.callback(rows.close)
         found = None if place.missing else place.open()
@@ -710,7 +693,7 @@ def _opened(
     def look() -> Ledger | None:
         return found or (None if place.missing else place.open())
 
-    return late_ledger(dataset, look, place.open, enter, follow), filter_
+    return cast("Ledger", LateLedger(dataset, look, place.open, enter, follow)), filter_
 
 
 def _known(ledger: Ledger | None) -> dict[str, Terms]:
@@ -718,7 +701,7 @@ def _known(ledger: Ledger | None) -> dict[str, Terms]:
 
 
 def _quiet(step: str) -> None:
-    """Nobody wants to know."""
+    """The `on_step` of a session to which none was given."""
 
 
 def _terms(rows: Rows, filter_: Filter, dataset: str, held: Terms | None) -> Terms:

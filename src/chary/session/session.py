@@ -60,9 +60,9 @@ _INFERRED: Final = "types"
 def read_as(rows: Rows, held: Terms | None) -> dict[str, Any]:
     """The conditions that say how strings are read, to be compared with those of the ledger.
 
-    A ledger that says nothing of it, such as that of frames, takes any dialect if columns and types are the same. Rows
-    that are no CSV take what the ledger says. Types that were found in the values
-    once may be declared later, but not the other way round: an opening that fails would tell of the values.
+    A ledger without a dialect, such as one of frames, accepts any dialect if columns and types are the same. Rows that
+    are no CSV keep the dialect of the ledger. Types that were inferred once may be declared later, but not the other
+    way round: an opening that fails would reveal something about the values.
     """
     before = {} if held is None else _kept(held)
     said = rows.reading if isinstance(rows, (RowTable, Series)) else {}
@@ -88,7 +88,7 @@ def check_types(rows: Rows, held: Terms) -> None:
 
 
 def types_told(rows: Rows, ledger: Ledger, dataset: str) -> str:
-    """The sentence of a statement about types that were found in values; empty where there are none."""
+    """The sentence of a statement about inferred types; empty where no types were inferred."""
     held = next(terms for terms in ledger.datasets() if terms.name == dataset)
     if _INFERRED not in _kept(held) and not _infers(rows):
         return ""
@@ -107,7 +107,7 @@ def _kept(terms: Terms) -> dict[str, Any]:
     return {key: value for key, value in conditions.items() if key == _INFERRED or key.startswith(_DIALECT)}
 
 
-# What a budget for one entry promises to a unit with several, and the other way round.
+# The guarantee for a unit with several entries that follows from a budget for one entry, and the other way round.
 
 # Exponents up to 709 are rounded to floats, which moves their exponential by 2**-43 at most.
 _ROUNDED_UP = Fraction(1) + Fraction(1, 2**40)
@@ -142,7 +142,7 @@ def unit_budget(budget: Budget, entries_per_unit: int) -> tuple[Fraction, Fracti
 
 
 def promised_to_units(rows: Rows, budget: Budget) -> str:
-    """The sentence of a statement that says what units with several entries have; empty where there are none."""
+    """The sentence of a statement about the guarantee for units with several entries; empty without a limit on them."""
     limit = rows.limit if isinstance(rows, RowTable) else None
     if limit is None:
         return ""
@@ -154,7 +154,7 @@ def promised_to_units(rows: Rows, budget: Budget) -> str:
 
 
 def promised_across_blocks(neighbor_relation: NeighborRelation, budget: Budget) -> str:
-    """The sentence of a statement that says what units with rows in several blocks have; empty where there are none.
+    """The sentence of a statement about the guarantee for units with rows in several blocks; empty without blocks.
 
     Guarantee: a unit with rows in m blocks is m steps from none of its rows, each in one block: see `unit_budget`.
     """
@@ -190,8 +190,8 @@ def _deltas_up(epsilon: Fraction, steps: int) -> Fraction:
 class Growing(SessionBase):
     """Appending rows, and what is public about the growth; and which runs are asked after each append.
 
-    Anyone who sees `append` raise repeats it, and rows that are there twice break promises. So followers that fail are
-    named in one `RuntimeWarning`, after all of them had their turn.
+    A caller who sees `append` raise repeats it, and rows that are there twice break guarantees. So followers that fail
+    raise nothing: one `RuntimeWarning` names them after all of them had their turn.
     """
 
     _followers: list[Callable[[], object]] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -560,7 +560,9 @@ class Session(Verbs, Growing):
         limits = {"max_parts_per_unit": max_parts_per_unit, "assumed_parts_per_unit": assumed_parts_per_unit}
         made = Partition.of(by, parts, rows.schema, rows.neighbor_relation, **limits)
         return {
-            key: self._of(rows.of_part(part), Parts(made.text, made.most, (part.name,)))
+            key: self._with(
+                replace(self.spine, rows=rows.of_part(part), parts=Parts(made.text, made.most, (part.name,)))
+            )
             for key, part in made.parts.items()
         }
 
@@ -622,9 +624,6 @@ class Session(Verbs, Growing):
         if spine.blocks is None:
             raise InvalidQuery('the budget of these rows does not renew: chary.open(..., blocks=chary.Blocks("day"))')
         return self._with(spine.of_blocks(spine.blocks.between(since, until)))
-
-    def _of(self, rows: RowTable, parts: Parts) -> Session:
-        return self._with(replace(self.spine, rows=rows, parts=parts))
 
     def _with(self, spine: Spine) -> Session:
         made = Session(spine)

@@ -25,8 +25,8 @@ _SHOWN_PARTS: Final = 12
 class Entry:
     """One line of the history; everything in it is public. `share` is what was charged, as a part of the budget.
 
-    A question about a part of the rows names it as `partition`. `damage` says what of it cannot be read: a damaged
-    answer, or what a role of a server wrote that no session writes.
+    A question about a part of the rows names it as `partition`. `damage` says what cannot be read: a damaged
+    answer, or a question that was written by a role of the server and by no session.
     """
 
     call: int
@@ -62,8 +62,8 @@ def entries(ledger: Ledger, dataset: str) -> Iterator[Entry]:
 
 
 def entry_of(call: CallRecord, accounts: Accounts) -> Entry:
-    """A call as a line of the history, with its fraction of the account that lives; one that cannot be read hides no
-    other."""
+    """A call as a line of the history, with its fraction of the account in use. A damaged call is listed as damaged,
+    and hides no other."""
     damage: list[str] = []
     nothing: dict[str, Any] = {}
     question = readable(lambda: call.question | _divided(call), nothing, damage)
@@ -84,7 +84,7 @@ def entry_of(call: CallRecord, accounts: Accounts) -> Entry:
 
 
 def _divided(call: CallRecord) -> dict[str, Any]:
-    """Which part of which partition was asked, where that was not all rows."""
+    """The partition and the parts that a call read; empty for all rows."""
     if call.parts is None:
         return {}
     return {"partition": {"of": call.parts.partition, "part": list(call.parts.names)}}
@@ -174,7 +174,7 @@ def _ended(ledger: Ledger, dataset: str) -> str:
 
 
 def _of_parts(ledger: Ledger, dataset: str, filter_: Filter, block: str | None) -> str:
-    """What the most expensive parts of each partition hold of the budget; of blocks all have it, each for itself."""
+    """What the most expensive parts of each partition hold of the budget. Each block has a whole budget for itself."""
     told = []
     for held in ledger.partitions(dataset):
         every = sorted(((filter_.shares.taken(amount), name) for name, amount in held.parts.items()), reverse=True)

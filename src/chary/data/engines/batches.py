@@ -14,12 +14,12 @@ _COLUMNS: Final = "the rows do not have the table's columns"
 
 
 def unfit() -> SchemaMismatch:
-    """What is said of rows that cannot be read, whatever an engine says of them."""
+    """The error for rows that cannot be read, in place of what the engine reports."""
     return SchemaMismatch("the rows do not fit the table's columns and types; nothing was written")
 
 
 def undone() -> EngineError:
-    """The message where writing failed, whatever an engine says."""
+    """The error for rows that could not be written, in place of what the engine reports."""
     return EngineError("the engine failed while it wrote the rows; they were rolled back")
 
 

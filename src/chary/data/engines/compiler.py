@@ -25,14 +25,14 @@ from chary.data.queries.query import Keying
 from chary.data.queries.sums import Bounds, Count, Sum
 from chary.errors import InvalidQuery
 
-# What an engine says for itself where Ibis has no words, or other engines mean something else by them.
+# What differs between engines: Ibis has no expression for it, or engines read the expression differently.
 
 
 class Dialect:
     """The differences of an engine, which expressions and SQL are built with; here is what most engines say.
 
     `name` is the dialect of SQL, as Ibis names it; `namespace` is where the tables of rows and keys are: `catalog` and
-    `database` of an Ibis table, or neither. `by` ends what is said of what this engine alone cannot do.
+    `database` of an Ibis table, or neither. `by` ends messages about what this engine alone cannot do.
     """
 
     name: ClassVar[str]
@@ -115,7 +115,7 @@ class QueryPlace:
         return ibis.table(kinds, name=name, **self.dialect.namespace)
 
     def read(self, schema: Schema, unit: str | None) -> Any:
-        """The rows that are asked, as an Ibis table: whatever is compiled begins with it."""
+        """The rows that a query is about, as an Ibis table with which each expression begins."""
         rows, part = self.table(self.rows, schema), self.part
         if part is None:
             return rows
@@ -124,7 +124,7 @@ class QueryPlace:
             mine = mine.mutate(**{BLOCK: self.column(mine, schema, str(part.within)).value})
         if part.first is None:
             return mine
-        # What is nobody's stays where it is, whatever is kept of units.
+        # Rows without a unit stay in their part, whatever parts of units are kept.
         owner = mine[str(unit)]
         return mine.filter(owner.isnull() | owner.isin(self._holders(part.first, schema, str(unit))["holder"]))
 
@@ -255,8 +255,8 @@ Edges = list[tuple[Any, Any]]
 def edges_of(columns: Iterable[tuple[str, list[Any]]]) -> Edges | None:
     """The lowest and the highest key of each column, given as type and values; None unless keys fill most of the range.
 
-    It follows from the keys alone, so which plan is run says nothing of rows. Then no more groups than a few times the
-    keys can occur between the edges, whatever other values the columns have.
+    It follows from the keys alone, so the choice of the plan reveals nothing about rows. Then no more groups than a few
+    times the keys can occur between the edges, whatever other values the columns have.
 
     >>> edges_of([("int64", [3, 5, 4])]), edges_of([("int64", [1, 1000])]), edges_of([("string", ["a", "b"])])
     ([(3, 5)], None, None)
@@ -416,7 +416,7 @@ def chosen(asked: Count | Sum, schema: Schema, unit: str | None, place: QueryPla
 
 
 def parts(asked: Count | Sum, schema: Schema, unit: str, place: QueryPlace) -> Evaluation:
-    """The rows that count; of a sum what each unit adds to each key, as it limits it, where that is anything.
+    """The rows that count; for a sum, what each unit adds to each key within its limits, where that is not 0.
 
     Columns are those of `chosen`.
     """
@@ -571,7 +571,7 @@ def _first_groups(chosen: Any, keying: Keying | None) -> Any:
 def _single(asked: Count | Sum) -> list[Preference]:
     """In which order one row of each unit is kept; empty where more are, or other rows of it matter.
 
-    It follows from the query alone, so which plan is run says nothing of rows.
+    It follows from the query alone, so the choice of the plan reveals nothing about rows.
     """
     if isinstance(asked, Sum) and asked.even:
         return []
@@ -695,7 +695,7 @@ def _spread(rows: Any, whose: list[str], order: Sequence[str], kept: int, dialec
 def _hash_of_unit(ranked: Any, kept: int, dialect: Dialect) -> Any:
     """Where a unit has more rows than are kept, a hash in one of them, and 0 elsewhere: the largest is the unit's.
 
-    One unit may have several texts, as 0.0 and -0.0 have: other ids than integers and strings are hashed in each row.
+    One unit may have several strings, as 0.0 and -0.0 have: other ids than integers and strings are hashed in each row.
     """
     unit, needed = ranked["unit"], ranked["size"] > _whole(kept)
     if unit.type().is_string() or unit.type().is_integer():

@@ -39,7 +39,6 @@ class ElementReading(Reading, Protocol):
         a sketch can go on elsewhere. With the mark of an earlier reading of the same table, rows read then may be left
         out, which changes no sketch of the same key. `EngineError`, naming neither values nor the key.
         """
-        ...
 
 
 class LivingUnits(Protocol):
@@ -47,14 +46,12 @@ class LivingUnits(Protocol):
 
     def answers(self) -> npt.NDArray[Any]:
         """How many units take part in each key, or what they add up to there in steps: 64 bits, or Python integers."""
-        ...
 
     def of(self, positions: Sequence[int]) -> pa.Table:
         """The units that take part in the keys at these positions, and in how many of them (`used`).
 
         `EngineError` if they are not those of `answers`.
         """
-        ...
 
 
 class LivingReading(Reading, Protocol):
@@ -63,13 +60,12 @@ class LivingReading(Reading, Protocol):
     A unit takes part in a key when it has a row there that satisfies the predicate. In a sum, what it adds there,
     as the query limits it, must not be 0. It takes part in at most its first `room` keys in the order of the list
     (and the first `max_groups_per_unit`). With a `room` of 0 it takes no part at all. So what a unit does follows
-    from its own rows and its own `room`. Units are told apart by id: rows that are appended for a unit with a
+    from its own rows and its own `room`. Units are distinguished by id: rows that are appended for a unit with a
     `room` of 0 are ignored as well.
     """
 
     def at(self, rooms: Rooms) -> AbstractContextManager[LivingUnits]:
         """One state of the rows, which cannot grow meanwhile; `EngineError`, naming no value, if the engine fails."""
-        ...
 
 
 class EngineRows(Protocol):
@@ -78,12 +74,10 @@ class EngineRows(Protocol):
     @property
     def schema(self) -> dict[str, str]:
         """Column names and types: boolean, int64, float64, string, date, timestamp, or the engine's own name."""
-        ...
 
     @property
     def reading(self) -> dict[str, Any]:
         """How strings are read, of these rows and of batches alike: JSON-able, public, empty where there are none."""
-        ...
 
     @property
     def unparsed(self) -> Mapping[str, Unparsed]:
@@ -92,12 +86,10 @@ class EngineRows(Protocol):
         Secret: for who owns the rows, and in nothing that is reported to who asks. Engines whose columns have types of
         their own know of none.
         """
-        ...
 
     @property
     def keeps_batches(self) -> bool:
         """Whether appended rows outlive this object."""
-        ...
 
     @property
     def knows_arrival(self) -> bool:
@@ -105,37 +97,30 @@ class EngineRows(Protocol):
 
         Each row has its place in it for good: what comes later is behind it.
         """
-        ...
 
     def compile(self, query: Query, part: RowPart | None = None) -> ReadingPlan:
         """The plan of a query; `InvalidQuery` for an unknown column, a type that does not fit or another query.
 
         Of a `part` nothing but its rows is read, as if there were no others; so it is of all readings.
         """
-        ...
 
     def snapshot(self, columns: Sequence[str], part: RowPart | None = None) -> Reading:
         """Reads these columns of all rows, in no particular order, into an Arrow table."""
-        ...
 
     def ordered(self, asked: Ordered, part: RowPart | None = None) -> Reading:
         """Reads, in one scan, which values of the grid occur and how often: `Occurring`.
 
         Where values of a unit are drawn at random it reads them all, unit by unit: `UnitValues`. Engines draw nothing.
         """
-        ...
 
     def elements(self, asked: Elements, part: RowPart | None = None) -> ElementReading:
         """Reads elements as words; `InvalidQuery` for a column whose values cannot be told apart."""
-        ...
 
     def living(self, query: Count | Sum, part: RowPart | None = None) -> LivingReading:
         """Counts active units, or adds up what they contribute; only of rows with a unit column."""
-        ...
 
     def one_state(self) -> AbstractContextManager[object]:
         """Within it, all that this thread reads is of one state of the rows, and nobody adds any."""
-        ...
 
     def as_of(self, batch: int, size: int | None) -> "EngineRows":
         """The rows as they were after that batch, 0 for those before the first; or the first `size`, where it is given.
@@ -144,11 +129,9 @@ class EngineRows(Protocol):
         from numbers of batches and places of rows, never from values. `InvalidQuery` where rows of then cannot be
         distinguished from later ones, `EngineError` if there are fewer by now.
         """
-        ...
 
     def check_units(self) -> None:
         """`InvalidQuery` where units are of a type that cannot be recognised when they are met again."""
-        ...
 
     def append(self, source: RowSource, request: str | None, arrive: Arrival) -> Batch:
         """Add rows and remember their batch, in one transaction; nothing under a `request` key that came before.
@@ -156,15 +139,12 @@ class EngineRows(Protocol):
         `SchemaMismatch` unless columns match by name and types by class; no value makes rows fail, and no constraint.
         `arrive` gets the batch: before the commit where rows live in memory, after it where they are kept.
         """
-        ...
 
     def batches(self, after: int) -> list[Batch]:
         """The appended batches above a number, in order of arrival."""
-        ...
 
     def close(self) -> None:
         """Release everything; plans raise `EngineError` afterwards. Closing twice is fine."""
-        ...
 
 
 class Engine(Protocol):
@@ -179,15 +159,12 @@ class Engine(Protocol):
         never be merged), categories as strings. `SchemaMismatch` for a source that is no such table or breaks the
         limit, `InvalidParameter` for one that the engine cannot open.
         """
-        ...
 
     def steps(self, source: RowSource, asked: StepColumns, types: Mapping[str, str] | None) -> Steps:
         """All time steps of a source, in its order or sorted.
         Strings are read as the types of earlier steps, or else those of public columns as the types found in them.
         `SchemaMismatch` for NULL or what is no 64-bit integer.
         """
-        ...
 
     def store(self, path: Path, table: str, rows: pa.Table) -> None:
         """Make a file in which the rows are a table that can be opened and can grow."""
-        ...

@@ -108,7 +108,7 @@ class SmallTables:
                 self._made.add(table)
 
     def unused(self) -> Iterator[str]:
-        """The names of those that nobody needs any more."""
+        """The names of the tables that are needed no more."""
         while self._unused:
             yield self._unused.popleft()
 
@@ -128,7 +128,7 @@ Reads = Callable[[str], Any]
 
 
 class Backend(EngineRows, Protocol):
-    """A connection, a dialect, and how small tables get there. What `EngineError` says ends with `doing`.
+    """A connection, a dialect, and how small tables get there. Messages of `EngineError` end with `doing`.
 
     `reads_from` and `arrivals` are the relations of all readings: `ROWS` and `ARRIVALS`, or those of an earlier state.
     """
@@ -140,31 +140,24 @@ class Backend(EngineRows, Protocol):
 
     def number(self, sql: str, doing: str) -> int:
         """The one number that SQL yields, however large; 0 for NULL."""
-        ...
 
     def numbers(self, sql: str, tables: Sequence[SmallTable], doing: str) -> Mapping[str, npt.NDArray[Any]]:
         """Columns of 64-bit integers by name, by the engine's own fastest way; the tables are there meanwhile."""
-        ...
 
     def arrow(self, sql: str, tables: Sequence[SmallTable], doing: str) -> pa.Table:
         """The same as an Arrow table, in which a column `unit` holds integers or strings."""
-        ...
 
     def words(self, key: str, text: str, chosen: str) -> Words:
         """The first 64 bits of SHA-256 of key and `text`, which is SQL on `element`, for each row that is `chosen`."""
-        ...
 
     def place(self, keys: str, part: RowPart | None, dialect: Dialect | None = None) -> QueryPlace:
         """Where a reading of these rows finds them, and its keys."""
-        ...
 
     def since(self, mark: Mark | None) -> tuple[str, Mark]:
-        """Which relation has the rows that came since a mark, or more; and the mark up to where that is."""
-        ...
+        """A relation that has at least the rows that came since a mark, and a new mark at the end of that relation."""
 
     def remembering(self, asked: Any, part: RowPart | None, doing: str) -> Callable[[Reads], Any]:
         """What answers one plan, given what reads a relation: an engine may read less, and never answers otherwise."""
-        ...
 
 
 class SQLRows(Backend):

@@ -2,19 +2,28 @@
 
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import ibis
 
-from chary.data.columns import DAY, OFFSET, TIME, Schema, TypeClass, classify, declare, nearest, quote
+from chary.data.columns import DAY, OFFSET, SQL_TYPES, TIME, Schema, TypeClass, classify, declare, nearest, quote
 from chary.errors import InvalidQuery
 
 # Literals of the predicate language: how they print, and how they meet a column without an implicit cast.
 
 Scalar = bool | int | float | str | date | datetime
+CLASSES: Final[Mapping[type, TypeClass]] = {
+    bool: TypeClass.BOOLEAN,
+    int: TypeClass.INTEGER,
+    float: TypeClass.FLOAT,
+    str: TypeClass.STRING,
+    date: TypeClass.DATE,
+    datetime: TypeClass.TIMESTAMP,
+}
+"""The class of a literal, by its exact type in Python."""
 _ISO_DATE = re.compile(DAY)
 _ISO_TIMESTAMP = re.compile(f"{DAY}({TIME}(Z|{OFFSET})?)?")
 
@@ -63,25 +72,9 @@ def _fit(operand: Operand, value: Scalar) -> Any:
         raise InvalidQuery(
             f"column {operand.name!r} is {operand.kind.words} and cannot be compared with {show(value)}"
             + _EXAMPLES.get(operand.kind, "; it can only be tested with IS NULL").format(name=operand.name)
-            + operand.declared(_TYPES[type(value)])
+            + operand.declared(SQL_TYPES[CLASSES[type(value)]])
         )
     return fitted
-
-
-def _boolean(value: Scalar) -> Any:
-    return ibis.literal(value) if isinstance(value, bool) else None
-
-
-def _integer(value: Scalar) -> Any:
-    return ibis.literal(value, "int64") if type(value) is int else None
-
-
-def _float(value: Scalar) -> Any:
-    return double(value) if type(value) in (int, float) else None  # type: ignore[arg-type]
-
-
-def _string(value: Scalar) -> Any:
-    return ibis.literal(value, "string") if isinstance(value, str) else None
 
 
 def _date(value: Scalar) -> Any:
@@ -99,14 +92,13 @@ def _timestamp(value: Scalar) -> Any:
 
 
 _READERS: dict[TypeClass, Callable[[Scalar], Any]] = {
-    TypeClass.BOOLEAN: _boolean,
-    TypeClass.INTEGER: _integer,
-    TypeClass.FLOAT: _float,
-    TypeClass.STRING: _string,
+    TypeClass.BOOLEAN: lambda value: ibis.literal(value) if isinstance(value, bool) else None,
+    TypeClass.INTEGER: lambda value: ibis.literal(value, "int64") if type(value) is int else None,
+    TypeClass.FLOAT: lambda value: double(value) if type(value) in (int, float) else None,  # type: ignore[arg-type]
+    TypeClass.STRING: lambda value: ibis.literal(value, "string") if isinstance(value, str) else None,
     TypeClass.DATE: _date,
     TypeClass.TIMESTAMP: _timestamp,
 }
-_TYPES = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR", date: "DATE", datetime: "TIMESTAMP"}
 _EXAMPLES = {
     TypeClass.BOOLEAN: "; write {name} or {name} = TRUE",
     TypeClass.INTEGER: "; write {name} = 1",
@@ -202,15 +194,12 @@ class Term(Protocol):
 
     def text(self) -> str:
         """Canonical SQL."""
-        ...
 
     def typed(self, schema: Schema) -> "Typed":
         """What follows for its values from the schema alone; `InvalidQuery` where it does not fit."""
-        ...
 
     def compile(self, scope: "Scope") -> Any:
         """An Ibis expression of a term that `typed` accepts."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -254,11 +243,9 @@ class Condition(Protocol):
 
     def text(self) -> str:
         """Canonical SQL."""
-        ...
 
     def compile(self, scope: Scope) -> Any:
         """A Boolean Ibis expression; `InvalidQuery` when a column is unknown or of the wrong class."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -285,7 +272,7 @@ _RANGES: dict[TypeClass, tuple[int | float, int | float]] = {
 
 
 class Said:
-    """What is equal where it says the same: 1, 1.0 and TRUE are three literals, other than in Python."""
+    """Equal if and only if the canonical SQL is: 1, 1.0 and TRUE are three literals, unlike in Python."""
 
     def text(self) -> str:
         """Canonical SQL."""
@@ -453,7 +440,7 @@ class Some(_Several):
 
 
 def text_of(column: Column) -> str:
-    """A column as a predicate says it."""
+    """A column as predicates write it."""
     return identifier(column) if isinstance(column, str) else column.text()
 
 

@@ -37,7 +37,7 @@ class Predicate:
     - `COALESCE(x, y)` and `CASE WHEN condition THEN value ... ELSE value END`, values of one type; without ELSE, NULL.
       A text that they make has no order: compare it with `=`, `<>`, `IN` and `LIKE`.
     - All but COALESCE and CASE are NULL where one of their columns is.
-    - A quoted name that is no column is read as the derived column that it says, as groupings have it.
+    - A quoted name that is no column is read as a derived column, as groupings write it.
 
     *Guarantees:*
     - Types are checked against the schema, never against a row; there are no implicit casts, except that integers
@@ -96,7 +96,7 @@ class Predicate:
 
 
 def column(name: str, table: Any, schema: Schema, like: Callable[[Any, str, bool], Any]) -> conditions.Operand:
-    """The column of that name, or the derived one that it says; `InvalidQuery` where there is none.
+    """The column of that name, or the derived column that the name writes out; `InvalidQuery` where there is none.
 
     A name of the schema is that column, whatever it looks like. Any other is read as a derived column, in its canonical
     text alone, so that equal questions have equal strings.
@@ -115,7 +115,7 @@ def kind_of(schema: Schema, name: str) -> TypeClass:
 
 
 def column_type(schema: Schema, name: str) -> str:
-    """What the schema says of a column, and `kind_of` of a derived one; empty for neither.
+    """The type of a column in the schema, or the class of a derived column; empty for neither.
 
     >>> column_type({"day": "date"}, "date_trunc('month', day)"), column_type({"day": "date"}, "night")
     ('date', '')
@@ -127,7 +127,7 @@ def column_type(schema: Schema, name: str) -> str:
 
 
 def derived(name: str, schema: Schema) -> conditions.Term | None:
-    """The derived column that a text says; None for what looks like none, and `InvalidQuery` for one in other words."""
+    """The derived column that a text writes out, else None; `InvalidQuery` unless the text is the canonical one."""
     try:
         found = _read_term(name)
     except InvalidQuery:
@@ -167,14 +167,7 @@ _EXAMPLE = (
     "supported is, for example, \"age >= 65 AND (smoker OR plan IN ('a', 'b')) AND city IS NOT NULL\", with text in "
     "single quotes"
 )
-_SIGNS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
+_SIGNS: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 
 
 def parse(text: str) -> conditions.Condition:
@@ -242,11 +235,7 @@ def _check_tokens(text: str) -> None:
 
 
 _NESTING = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1, TokenType.L_BRACKET: 1, TokenType.R_BRACKET: -1}
-_REFUSED_TOKENS = {
-    TokenType.SEMICOLON: "a semicolon",
-    TokenType.DCOLON: "a cast",
-    TokenType.L_BRACE: "a brace",
-}
+_REFUSED_TOKENS = {TokenType.SEMICOLON: "a semicolon", TokenType.DCOLON: "a cast", TokenType.L_BRACE: "a brace"}
 
 
 def _refused(what: str) -> InvalidQuery:

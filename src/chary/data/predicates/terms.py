@@ -13,18 +13,8 @@ from typing import Any, Final
 import ibis
 
 from chary.data.columns import Schema, TypeClass, declare
-from chary.data.predicates.conditions import (
-    Condition,
-    Name,
-    Said,
-    Scalar,
-    Scope,
-    Term,
-    Typed,
-    double,
-    literal_of,
-    show,
-)
+from chary.data.predicates import conditions
+from chary.data.predicates.conditions import Condition, Name, Said, Scalar, Scope, Term, Typed, double, literal_of, show
 from chary.errors import InvalidQuery
 
 _SMALLEST: Final = -(2**63)
@@ -51,21 +41,11 @@ class Constant(Said):
         return show(self.value)
 
     def typed(self, schema: Schema) -> Typed:
-        kind = _CLASSES[type(self.value)]
+        kind = conditions.CLASSES[type(self.value)]
         return Typed(kind, self.value, self.value) if kind in _NUMBERS else Typed(kind)  # type: ignore[arg-type]
 
     def compile(self, scope: Scope) -> Any:
-        return _constant(self.value, _CLASSES[type(self.value)])
-
-
-_CLASSES: Final = {
-    bool: TypeClass.BOOLEAN,
-    int: TypeClass.INTEGER,
-    float: TypeClass.FLOAT,
-    str: TypeClass.STRING,
-    date: TypeClass.DATE,
-    datetime: TypeClass.TIMESTAMP,
-}
+        return _constant(self.value, conditions.CLASSES[type(self.value)])
 
 
 def _constant(value: Scalar, kind: TypeClass) -> Any:
@@ -143,10 +123,7 @@ class Truncated:
 
 
 UNITS: Final[Mapping[str, str]] = {"year": "Y", "quarter": "Q", "month": "M", "week": "W", "day": "D", "hour": "h"}
-_ENDS: Final = {
-    TypeClass.DATE: (date.min, date.max),
-    TypeClass.TIMESTAMP: (datetime.min, datetime.max),
-}
+_ENDS: Final = {TypeClass.DATE: (date.min, date.max), TypeClass.TIMESTAMP: (datetime.min, datetime.max)}
 
 
 def _moment(of: Term, schema: Schema, told: str, timed: bool) -> Typed:
@@ -364,7 +341,7 @@ def names(node: Any) -> Iterator[str]:
 
 
 def weight(node: Any) -> int:
-    """How many columns and literals there are when it is compiled, where some parts are said several times."""
+    """How many columns and literals the compiled expression has, in which some parts are repeated."""
     times = 2 if isinstance(node, Operation) and node.sign == "*" else 3 if isinstance(node, _THRICE) else 1
     inner = sum(1 if isinstance(part, Name) else weight(part) for part in _parts(node))
     return times * max(inner, 1)

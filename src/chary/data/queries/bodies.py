@@ -28,10 +28,9 @@ def body_of(query: Any) -> dict[str, Any]:
     return current(query.body())
 
 
-def query_of(
-    body: Mapping[str, Any],
-) -> Asked:
-    """The query that JSON says; what a person leaves out has its usual value. For a stored body say `current(body)`.
+def query_of(body: Mapping[str, Any]) -> Asked:
+    """The query that JSON describes; fields that are left out have their defaults. For a stored body pass
+    `current(body)`.
 
     >>> from chary.data.queries.sums import count
     >>> query_of({"kind": "count", "where": "age >= 65"}).describe()
@@ -43,14 +42,12 @@ def query_of(
     """
     given = dict(body)
     kind = str(given.pop("kind", None))
-    make = recorded if kind == "statistic" else _KINDS.get(kind)
+    make, fields = _STATISTIC if kind == "statistic" else _KINDS.get(kind, (None, ()))
     if make is None:
         raise InvalidQuery(f"a query names its kind, one of {', '.join(_KINDS)}")
-    _check(given, _FIELDS[kind], f"a query of kind {kind!r}")
+    _check(given, fields, f"a query of kind {kind!r}")
     try:
-        found: sums.Count | sums.Sum | moments.Mean | Binned | moments.SecondMoments | Values | ValueAt | Statistic = (
-            make(given)
-        )
+        found: Asked = make(given)
     except CharyError:
         raise
     except (TypeError, KeyError, AttributeError, ValueError):
@@ -91,33 +88,8 @@ def _histogram(given: dict[str, Any]) -> Binned:
     return histogram(given.pop("column"), bins=given.pop("edges"), **given)
 
 
-def _series(given: dict[str, Any]) -> Values:
-    return Values(**given)
-
-
 def _moments(given: dict[str, Any]) -> moments.SecondMoments:
     return moments.second_moments(given.pop("bounds"), **given)
-
-
-def _series_value(given: dict[str, Any]) -> ValueAt:
-    return ValueAt(**given)
-
-
-_KINDS = {
-    "count": _count,
-    "sum": _sum,
-    "mean": _mean,
-    "histogram": _histogram,
-    "series": _series,
-    "second moments": _moments,
-    "series_value": _series_value,
-}
-KINDS: Final = tuple(_KINDS)
-
-
-def _check(given: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
-    if unknown := [name for name in given if name not in known]:
-        raise InvalidQuery(f"{what} has no field {unknown[0]!r}; it has {', '.join(known)}")
 
 
 def _of(make: Callable[..., Any], *more: str) -> tuple[str, ...]:
@@ -125,16 +97,23 @@ def _of(make: Callable[..., Any], *more: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*names, *more)))
 
 
-_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "count": _of(sums.count, "by"),
-    "sum": _of(sums.sum, "by", "center", "even"),
-    "mean": _of(moments.mean, "by", "center", "unit_total"),
-    "histogram": _of(histogram),
-    "series": _of(Values),
-    "second moments": _of(moments.second_moments),
-    "series_value": _of(ValueAt),
-    "statistic": ("name", "sensitivity", "grid", "parameters", "bounds", "direction"),
+def _check(given: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
+    if unknown := [name for name in given if name not in known]:
+        raise InvalidQuery(f"{what} has no field {unknown[0]!r}; it has {', '.join(known)}")
+
+
+# What makes a query of each kind, and the fields of its JSON.
+_KINDS: Final[Mapping[str, tuple[Callable[[dict[str, Any]], Any], tuple[str, ...]]]] = {
+    "count": (_count, _of(sums.count, "by")),
+    "sum": (_sum, _of(sums.sum, "by", "center", "even")),
+    "mean": (_mean, _of(moments.mean, "by", "center", "unit_total")),
+    "histogram": (_histogram, _of(histogram)),
+    "series": (lambda given: Values(**given), _of(Values)),
+    "second moments": (_moments, _of(moments.second_moments)),
+    "series_value": (lambda given: ValueAt(**given), _of(ValueAt)),
 }
+_STATISTIC: Final = (recorded, ("name", "sensitivity", "grid", "parameters", "bounds", "direction"))
+KINDS: Final = tuple(_KINDS)
 
 
 # JSON read strictly: what two readers could take for two different things is refused.
@@ -169,7 +148,7 @@ def parsed_body(raw: bytes) -> dict[str, Any]:
 
 
 def check_fields(body: Mapping[str, Any], known: Collection[str], told: str) -> None:
-    """`InvalidParameter` that names the first field of a body which is not known, and says what may be said.
+    """`InvalidParameter` that names the first unknown field of a body, and ends with `told`, the known ones.
 
     >>> check_fields({"state": "paused", "until": "May"}, ["state"], 'write {"state": "paused"}')
     Traceback (most recent call last):

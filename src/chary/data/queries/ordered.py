@@ -213,10 +213,7 @@ class Elements:
     assumed_groups_per_unit: int | None = None
 
     def __post_init__(self) -> None:
-        if self.max_groups_per_unit is not None and self.assumed_groups_per_unit is not None:
-            raise InvalidQuery(
-                "give max_groups_per_unit (chary enforces it) or assumed_groups_per_unit (you assert it), not both"
-            )
+        query.at_most_one(self.max_groups_per_unit, self.assumed_groups_per_unit)
         for limit in (self.max_groups_per_unit, self.assumed_groups_per_unit):
             if limit is not None:
                 whole(limit, "the number of values of a unit")

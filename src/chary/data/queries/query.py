@@ -122,6 +122,14 @@ def per_unit(limit: int, name: str) -> int:
     return int(limit)
 
 
+def at_most_one(kept: int | None, assumed: int | None, of: str = "groups") -> None:
+    """`InvalidQuery` where a unit has both limits, the one that chary enforces and the one that the caller asserts."""
+    if kept is not None and assumed is not None:
+        raise InvalidQuery(
+            f"give max_{of}_per_unit (chary enforces it) or assumed_{of}_per_unit (you assert it), not both"
+        )
+
+
 # What every query is: a function from a database to exact integers, and how far neighbours can move them.
 
 AnsweredT = TypeVar("AnsweredT", default=Any)
@@ -148,10 +156,7 @@ class Keying:
     assumed_groups_per_unit: int | None = None
 
     def __post_init__(self) -> None:
-        if self.max_groups_per_unit is not None and self.assumed_groups_per_unit is not None:
-            raise InvalidQuery(
-                "give max_groups_per_unit (chary enforces it) or assumed_groups_per_unit (you assert it), not both"
-            )
+        at_most_one(self.max_groups_per_unit, self.assumed_groups_per_unit)
         checked(self, max_groups_per_unit=optional(per_unit), assumed_groups_per_unit=optional(per_unit))
 
     def spread(self, unit: str | None) -> int:

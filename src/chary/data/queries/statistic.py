@@ -90,8 +90,7 @@ class Statistic(Query[NoisyNumber]):
 
 
 def recorded(body: Mapping[str, Any]) -> Statistic:
-    """The statistic that a ledger says of: all but its function, so that its answers can be read, and none
-    asked."""
+    """A statistic as a ledger stores it, without its function: its answers can be read, but it cannot be asked."""
     told: dict[str, Any] = {name: body[name] for name in ("parameters", "grid", "bounds", "direction") if name in body}
     return replace(statistic(body["name"], str, sensitivity=body["sensitivity"], **told), run=None)
 

@@ -16,9 +16,9 @@ STORED: Final[Mapping[str, str]] = {
     "neighbor_relation": "neighbouring",
 }
 CURRENT: Final[Mapping[str, str]] = {stored: name for name, stored in STORED.items()}
-# The same of the kinds of queries.
+# The same for the kinds of queries.
 _STORED_KINDS: Final = {"sum": "total"}
-# What is an option of a call and has a stored kind of its own, which says it: the call's kind, and what it says.
+# Options of calls that are stored as a kind of their own: the kind of the call, and the options that this implies.
 _OPTIONS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "choose_with_lead": ("choose", {"mechanism": "laplace", "lead": True}),
     "inverse_sensitivity": ("exponential_mechanism", {"score": None}),
@@ -31,8 +31,8 @@ _OPTIONS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 }
 # Flags among them, which are stored by no name.
 _FLAGS: Final = {name for _, said in _OPTIONS.values() for name, value in said.items() if value is True}
-# What a call is stored as by what it asks, in a body that is the same: its plan says so. Services hold single quantiles
-# under a kind of their own; ledgers have them among quantiles.
+# The call of each stored kind. Where the body is the same as that of the call, the plan of the call chooses the kind.
+# Services store single quantiles under a kind of their own; ledgers store them as quantiles.
 _CURRENT_KINDS: Final = {
     **{stored: kind for kind, stored in _STORED_KINDS.items()},
     **{stored: kind for stored, (kind, _) in _OPTIONS.items()},
@@ -93,7 +93,7 @@ def current_kind(kind: str) -> str:
 
 
 def stored_kind(kind: str, said: Mapping[str, Any]) -> str:
-    """Under which kind ledgers hold a call of this kind that says so.
+    """The kind under which ledgers store a call of this kind with these options.
 
     >>> stored_kind("choose", {"mechanism": "inverse", "epsilon": "0.1"}), stored_kind("choose", {})
     ('mode', 'choose')
@@ -103,7 +103,7 @@ def stored_kind(kind: str, said: Mapping[str, Any]) -> str:
 
 
 def options_of(kind: str) -> Mapping[str, Any]:
-    """What a call says whose kind in a ledger is this one.
+    """The options of a call that its stored kind implies.
 
     >>> dict(options_of("mode")), dict(options_of("test"))
     ({'mechanism': 'inverse'}, {})
@@ -112,7 +112,7 @@ def options_of(kind: str) -> Mapping[str, Any]:
 
 
 def stored_kinds(kind: str) -> tuple[str, ...]:
-    """Under which words ledgers hold what is asked by this kind of call.
+    """All kinds under which ledgers store calls of this kind.
 
     >>> stored_kinds("release_if"), stored_kinds("test")
     (('release_if', 'watch'), ('test',))

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chary.data.columns import Schema, TypeClass, classify, declare, listed
+from chary.data.predicates import conditions
 from chary.data.predicates.conditions import OPERATORS, Compare, Condition, Every, Holds, IsNull, Not, OneOf, show
 from chary.data.queries.histogram import Outside, histogram
 from chary.data.queries.keys import Domain, Key
@@ -90,7 +91,7 @@ class Categories(Axis):
         return frozenset(self.values)
 
     def check(self, column: str, kind: TypeClass) -> None:
-        fits = {bool: TypeClass.BOOLEAN, int: TypeClass.INTEGER, str: TypeClass.STRING}[type(self.values[0])]
+        fits = conditions.CLASSES[type(self.values[0])]
         if kind is not fits:
             hint = declare(column, kind, "BOOLEAN" if fits is TypeClass.BOOLEAN else "BIGINT")
             raise InvalidQuery(f"column {column!r} is {kind.words}, but its categories are not of that type{hint}")
@@ -235,7 +236,7 @@ MOST_COLUMNS: Final = 24
 
 @dataclass(frozen=True)
 class Universe:
-    """The product of a few columns' cells: what rows are told apart by, and no more. All of it is public.
+    """The product of the cells of a few columns; rows in one cell are not distinguished. All of it is public.
 
     A list of values makes categories, `Bins` intervals of numbers. Every column has one cell more, *missing*, for NULL
     and undeclared values, so every row lies in exactly one cell of the universe. With `missing=False` there are no such

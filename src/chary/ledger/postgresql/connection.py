@@ -53,7 +53,7 @@ def _emptied(error: Exception, *names: str) -> None:
 
 
 def lost(error: BaseException | None) -> bool:
-    """Whether the connection is gone: the server said so, or nobody said anything any more."""
+    """Whether the connection is gone: the server reported it, or no answer came."""
     state = getattr(error, "sqlstate", None) or ""
     silent = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) and not state
     return silent or state.startswith("08") or state in ("57P01", "57P02", "57P03", "25P03")
@@ -122,7 +122,7 @@ class Wire:
         return self._core
 
     def end(self, word: str) -> str:
-        """COMMIT or ROLLBACK; what the server says that it did."""
+        """Send COMMIT or ROLLBACK; the command that the server reports to have done."""
         told = self.driver.execute(word).statusmessage or ""
         if self._core is not None:
             self._core.rollback()

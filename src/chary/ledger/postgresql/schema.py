@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import Connection
 
 from chary.addresses import Address
 from chary.errors import InvalidParameter, LedgerError
@@ -16,8 +15,14 @@ from chary.ledger.records import label
 
 # Which layout a schema has, and how it gets the one of this version.
 
-# Names of migrations, oldest first; see the files in `migrations`.
-LAYOUTS = ("1", "2", "3", "4", "5", "6")
+# The file of each version in `migrations`, oldest first. What was once released is never changed again.
+_FILES: Final = {"1": "tables", "2": "functions", "3": "origins", "4": "indexes", "5": "accounts", "6": "parts"}
+LAYOUTS = tuple(_FILES)
+# Ledgers that are there have the table under this name.
+_VERSIONED = """
+CREATE TABLE alembic_version (version_num varchar(32) NOT NULL CONSTRAINT alembic_version_pkc PRIMARY KEY);
+INSERT INTO alembic_version VALUES ('0')
+"""
 _HELD = "SELECT to_regclass(%s) IS NOT NULL"
 _OLD = "SELECT version_num FROM alembic_version"
 # One maker of ledgers at a time in a database: any number that is always the same.
@@ -49,9 +54,10 @@ def prepare(wire: Wire, address: Address, timeout: float, to: str = LAYOUTS[-1])
     with translated(), _alone(wire, timeout):
         wire.driver.execute("BEGIN")
         try:
-            if layout_of(wire, address) is None:
+            if (held := layout_of(wire, address)) is None:
                 wire.driver.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(address.schema)))
-            migrate(wire.core, to)
+                wire.driver.execute(_VERSIONED)
+            migrate(wire, held or "0", to)
         except BaseException:
             wire.end("ROLLBACK")
             raise
@@ -79,26 +85,12 @@ def _alone(wire: Wire, timeout: float) -> Iterator[None]:
             wire.driver.execute("SELECT pg_advisory_unlock(%s)", (_MAKING,))
 
 
-def migrate(connection: Connection, to: str) -> None:
-    """Run the migrations up to a version inside of the running transaction."""
-    # Alembic and its templates take a tenth of a second to import, and are needed once in the life of a ledger.
-    from alembic.config import Config  # noqa: PLC0415
-    from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415
-    from alembic.script import ScriptDirectory  # noqa: PLC0415
-
-    config = Config()
-    place = str(Path(__file__).with_name("migrations"))
-    config.set_main_option("script_location", place)
-    config.set_main_option("version_locations", place)
-    config.set_main_option("path_separator", "newline")
-    scripts = ScriptDirectory.from_config(config)
-
-    def steps(held: Any, _context: Any) -> Any:
-        return scripts._upgrade_revs(to, held)
-
-    with EnvironmentContext(config, scripts, fn=steps, destination_rev=to) as environment:
-        environment.configure(connection=connection, transactional_ddl=True)
-        environment.run_migrations()
+def migrate(wire: Wire, held: str, to: str) -> None:
+    """Bring the layout from a version, "0" for an empty schema, to another inside of the running transaction."""
+    for version, name in _FILES.items():
+        if int(held) < int(version) <= int(to):
+            wire.driver.execute(Path(__file__).with_name("migrations").joinpath(f"{name}.sql").read_bytes())
+            wire.driver.execute("UPDATE alembic_version SET version_num = %s", (version,))
 
 
 def laid_out(target: str, timeout: float = 10.0) -> bool:
@@ -159,7 +151,7 @@ def role_statements(schema: str, analysts: Sequence[str]) -> str:
     answer is what was found. Nor can it enforce that the clock was right, and that a process which can read the rows
     asks them through chary at all. A role can also be in the way: it may hold the ledger, or claim idempotency keys,
     until an administrator ends its connection. Questions and answers that it makes up, which no session wrote, stay in
-    the ledger. A history or a report says of those that are no JSON that they cannot be read. The owner can do
+    the ledger. A history or a report lists those that are no JSON as damaged. The owner can do
     everything.
 
     >>> print(role_statements("visits", ["ann"]).splitlines()[-1])

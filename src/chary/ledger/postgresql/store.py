@@ -20,11 +20,13 @@ from chary.interruption import Uninterrupted
 from chary.ledger import entries
 from chary.ledger.checkpoint import Bookmark, raw
 from chary.ledger.claims import Claim
+from chary.ledger.entries import ChainEntry
 from chary.ledger.postgresql.connection import Lost, Wire, translated
 from chary.ledger.postgresql.schema import prepare
 from chary.ledger.sql.protocols import Kept
 from chary.ledger.sql.schema import FORMAT
-from chary.ledger.sql.store import SqlStore, check_opened
+from chary.ledger.sql.store import SqlStore, check_opened, turn
+from chary.ledger.store import Closing
 
 # What a writing transaction does on PostgreSQL: it calls the functions of the schema, which hold the rules.
 
@@ -45,18 +47,11 @@ class PostgresUpkeep:
     """See `Upkeep`; totals follow from an entry inside of the server, with the rights of the owner."""
 
     def post(
-        self,
-        connection: Connection,
-        head: str,
-        entry: entries.ChainEntry,
-        *,
-        reserved: entries.ChainEntry | None = None,
-        answer: str = "",
-        known: bool = True,
+        self, connection: Connection, head: str, entry: ChainEntry, closes: Closing | None = None, known: bool = True
     ) -> str:
         """Append an entry; the server checks it again and moves the totals."""
         sealed = entries.seal(head, entry)
-        told = {**entry._asdict(), "kind": str(entry.kind), "hash": sealed, "answer": answer}
+        told = {**entry._asdict(), "kind": str(entry.kind), "hash": sealed, "answer": closes.answer if closes else ""}
         (by,) = raw(connection).execute(_APPEND, told).fetchone()
         connection.info[WRITTEN] = entries.Head(entry.number, sealed), by
         return sealed
@@ -95,8 +90,8 @@ class PostgresUpkeep:
 
 # The schema under a ledger: one writer at a time, commits whose outcome is known, across threads, forks and losses.
 
-# How long a thread waits between two looks at whether Ctrl-C was pressed, and between two attempts to connect.
-_LOOK_EVERY, _PAUSE = 0.1, 0.05
+# Seconds between two attempts to connect.
+_PAUSE = 0.05
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT * FROM hold({:d})"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _MINE = "SELECT pg_current_xact_id_if_assigned()::text::bigint, entries, head FROM chain"
@@ -132,7 +127,7 @@ class PostgresTransactions:
             self._wire: Wire | None = Wire(address, timeout)
         except Lost:
             raise LedgerError("the ledger's server cannot be reached, or does not let this role in") from None
-        _stores.add(self)
+        _adopted.add(self)
 
     def __repr__(self) -> str:
         return repr(self.address.shown)
@@ -280,7 +275,7 @@ class PostgresTransactions:
             raise LedgerLocked("the server undid the transaction: nothing was recorded, try again")
 
     def _came_through(self, head: entries.Head, by: int, block: Uninterrupted) -> bool:
-        """Whether the transaction whose COMMIT was not heard of is there, once nobody else holds the ledger."""
+        """Whether a transaction was committed whose COMMIT got no reply, once no other one holds the ledger."""
         try:
             wire, _ = self._begun(_WRITE.format(0), block)
             with self._undone():
@@ -295,29 +290,11 @@ class PostgresTransactions:
 
     @contextmanager
     def _turn(self) -> Iterator[Uninterrupted]:
-        with Uninterrupted() as block:
-            deadline = time.monotonic() + max(self.timeout, 0)
-            while not self._lock.acquire(timeout=min(_LOOK_EVERY, max(deadline - time.monotonic(), 0))):
-                if block.arrived or time.monotonic() >= deadline:
-                    raise LedgerLocked(f"another thread held the ledger for more than {self.timeout:g} seconds")
-            held = self._lock
-            try:
-                if self._closed:
-                    raise LedgerError("the ledger is closed")
-                yield block
-            finally:
-                held.release()
+        with turn(self._lock, self.timeout) as block:
+            if self._closed:
+                raise LedgerError("the ledger is closed")
+            yield block
 
-
-_stores: weakref.WeakSet[PostgresTransactions] = weakref.WeakSet()
-
-
-def _adopt_stores() -> None:
-    for store in list(_stores):
-        store.adopt()
-
-
-os.register_at_fork(after_in_child=_adopt_stores)
 
 # Claims on running calls as advisory locks of a session: they end with the process, or with its connection.
 
@@ -351,7 +328,7 @@ class AdvisoryClaims:
         self._live: set[int] = set()
         self._ended: deque[int] = deque()
         self._lock = threading.Lock()
-        _all.add(self)
+        _adopted.add(self)
 
     def take(self, sealed: str) -> Claim:
         """The claim on a call that is being reserved, before others can see its entry."""
@@ -368,7 +345,7 @@ class AdvisoryClaims:
         return Claim(partial(self._end, key))
 
     def held(self, sealed: str) -> bool:
-        """Whether somebody runs the call."""
+        """Whether any process runs the call."""
         with translated():
             found = self._asking().driver.execute(_HELD, (_key(sealed),)).fetchone()
         return found != (True,)
@@ -422,15 +399,15 @@ def _key(sealed: str) -> int:
     return int.from_bytes(bytes.fromhex(sealed[:16]), signed=True)
 
 
-_all: weakref.WeakSet[AdvisoryClaims] = weakref.WeakSet()
+_adopted: weakref.WeakSet[PostgresTransactions | AdvisoryClaims] = weakref.WeakSet()
 
 
-def _adopt_claims() -> None:
-    for claims in list(_all):
-        claims.adopt()
+def _in_child() -> None:
+    for held in list(_adopted):
+        held.adopt()
 
 
-os.register_at_fork(after_in_child=_adopt_claims)
+os.register_at_fork(after_in_child=_in_child)
 
 # A ledger in a schema of PostgreSQL: shared by any number of processes and machines.
 

@@ -7,8 +7,10 @@ from typing import NamedTuple, Protocol
 
 from sqlalchemy import Connection
 
-from chary.ledger import checkpoint, entries
+from chary.ledger import checkpoint
 from chary.ledger.claims import Claim
+from chary.ledger.entries import ChainEntry
+from chary.ledger.store import Closing
 
 
 class Kept(NamedTuple):
@@ -22,19 +24,11 @@ class Upkeep(Protocol):
     """Writes of a transaction that holds the whole ledger; what they rest on was read and checked in it before."""
 
     def post(
-        self,
-        connection: Connection,
-        head: str,
-        entry: entries.ChainEntry,
-        *,
-        reserved: entries.ChainEntry | None = None,
-        answer: str = "",
-        known: bool = True,
+        self, connection: Connection, head: str, entry: ChainEntry, closes: Closing | None = None, known: bool = True
     ) -> str:
         """Append an entry to the chain that ends in `head`, move all totals by it, and return its hash.
 
-        `reserved` is the reserve entry of the call that a settle or a void closes, `answer` the public answer of a
-        settle. `known` is whether the analyst has a row already.
+        A settle and a void say what they close. `known` is whether the analyst has a row already.
         """
 
     def add_secret(self, connection: Connection, call: int, secret: bytes) -> None:
@@ -50,7 +44,7 @@ class Upkeep(Protocol):
         """The digest of the secret of a call."""
 
     def sealed(self, connection: Connection) -> bool:
-        """Whether the seal says of entries and secrets what they are."""
+        """Whether the seal fits the entries and the secrets."""
 
     def changed_secrets(self, connection: Connection) -> Iterator[int]:
         """The calls whose secret is not the one that was stored, or that may have none."""

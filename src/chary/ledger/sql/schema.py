@@ -1,5 +1,7 @@
 """Tables of a ledger in SQL, versions of their format, and the statements that read and write them."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from sqlalchemy.schema import SchemaItem
 
@@ -48,15 +50,10 @@ def _table(name: str, *items: SchemaItem) -> sa.Table:
     return sa.Table(name, metadata, *items, sqlite_strict=True)
 
 
-def _totals() -> list[sa.Column[int]]:
-    return [number_column(name) for name in TOTALS]
-
-
 chain = _table(
     "chain",
     sa.Column("id", _whole, primary_key=True, autoincrement=False),
-    number_column("format"),
-    number_column("entries"),
+    *map(number_column, ("format", "entries")),
     text_column("head"),
     sa.CheckConstraint("id = 1"),
 )
@@ -64,17 +61,12 @@ chain = _table(
 entries = _table(
     "entries",
     sa.Column("number", _whole, primary_key=True, autoincrement=False),
-    text_column("kind"),
-    text_column("dataset"),
-    text_column("analyst"),
+    *map(text_column, ("kind", "dataset", "analyst")),
     number_column("call"),
-    text_column("label"),
-    text_column("body"),
+    *map(text_column, ("label", "body")),
     text_column("request", null=True),
-    *[number_column(name) for name in ("main", "delta", "back_main", "back_delta", "hits", "tests")],
-    text_column("answer_hash"),
-    text_column("created"),
-    text_column("hash"),
+    *map(number_column, ("main", "delta", "back_main", "back_delta", "hits", "tests")),
+    *map(text_column, ("answer_hash", "created", "hash")),
     # Last, and with a default, since those of earlier versions get it at their opening.
     sa.Column("origin", _words, nullable=False, server_default=""),
     _later("basic"),
@@ -84,13 +76,10 @@ entries = _table(
 datasets = _table(
     "datasets",
     text_column("name", key=True),
-    text_column("fingerprint"),
-    text_column("conditions"),
-    number_column("capacity_main"),
-    number_column("capacity_delta"),
-    *_totals(),
+    *map(text_column, ("fingerprint", "conditions")),
+    *map(number_column, ("capacity_main", "capacity_delta", *TOTALS)),
     number_column("version"),
-    *[_later(name) for name in BASIC],
+    *map(_later, BASIC),
 )
 
 analysts = _table(
@@ -99,26 +88,24 @@ analysts = _table(
     text_column("analyst", key=True),
     number_column("cap_main", null=True),
     number_column("cap_delta", null=True),
-    *_totals(),
+    *map(number_column, TOTALS),
 )
 
 tallies = _table(
     "tallies",
     sa.Column("dataset", _words, sa.ForeignKey("datasets.name"), primary_key=True),
     text_column("kind", key=True),
-    *[number_column(name) for name in ("calls", "hits", "tests", "main", "delta")],
+    *map(number_column, ("calls", "hits", "tests", "main", "delta")),
 )
 
 calls = _table(
     "calls",
     sa.Column("number", _whole, sa.ForeignKey("entries.number"), primary_key=True, autoincrement=False),
-    text_column("dataset"),
-    text_column("analyst"),
+    *map(text_column, ("dataset", "analyst")),
     text_column("request", null=True),
     text_column("state"),
     sa.Column("closing", _whole, sa.ForeignKey("entries.number"), nullable=True),
-    number_column("charged_main"),
-    number_column("charged_delta"),
+    *map(number_column, ("charged_main", "charged_delta")),
     sa.ForeignKeyConstraint(["dataset", "analyst"], ["analysts.dataset", "analysts.analyst"]),
 )
 
@@ -147,11 +134,8 @@ partitions = _table(
 ALL = ""
 parts = _table(
     "parts",
-    text_column("dataset", key=True),
-    text_column("analyst", key=True),
-    text_column("partition", key=True),
-    text_column("part", key=True),
-    *_totals(),
+    *[text_column(name, key=True) for name in ("dataset", "analyst", "partition", "part")],
+    *map(number_column, TOTALS),
     sa.ForeignKeyConstraint(["dataset", "partition"], ["partitions.dataset", "partitions.partition"]),
 )
 
@@ -168,30 +152,21 @@ PARTS = (partitions, parts, call_parts)
 seals = _table(
     "seals",
     sa.Column("id", _whole, primary_key=True, autoincrement=False),
-    number_column("entries"),
-    number_column("secrets"),
+    *map(number_column, ("entries", "secrets")),
     sa.CheckConstraint("id = 1"),
 )
+
+
+def _index(name: str, where: sa.ColumnElement[bool], *columns: sa.ColumnElement[Any]) -> sa.Index:
+    """An index of those rows alone that satisfy a condition."""
+    return sa.Index(name, *columns, sqlite_where=where, postgresql_where=where)
+
 
 # On SQLite an index ends with the row's number, so this one also serves "of this dataset, above that number".
 sa.Index("calls_of_dataset", calls.c.dataset)
 # Covers the sums of the check at every opening: they never read the table itself.
-sa.Index(
-    "charges",
-    calls.c.dataset,
-    calls.c.analyst,
-    calls.c.state,
-    calls.c.charged_main,
-    calls.c.charged_delta,
-)
-sa.Index(
-    "requests",
-    calls.c.dataset,
-    calls.c.analyst,
-    calls.c.request,
-    sqlite_where=calls.c.request.is_not(None),
-    postgresql_where=calls.c.request.is_not(None),
-)
+sa.Index("charges", calls.c.dataset, calls.c.analyst, calls.c.state, calls.c.charged_main, calls.c.charged_delta)
+_index("requests", calls.c.request.is_not(None), calls.c.dataset, calls.c.analyst, calls.c.request)
 
 # The most expensive parts are found without a look at any other.
 for _total in TOTALS:
@@ -201,24 +176,11 @@ for _total in TOTALS:
 # earlier versions get them at their opening.
 RESERVED: sa.ColumnElement[str] = sa.literal_column("'reserve'")
 NOTED: sa.ColumnElement[str] = sa.literal_column("'note'")
+_OF_KIND = ("dataset", "label", "analyst", "number")
 ADDED = (
     sa.Index("calls_of_analyst", calls.c.dataset, calls.c.analyst, calls.c.number),
-    sa.Index(
-        "calls_of_kind",
-        entries.c.dataset,
-        entries.c.label,
-        entries.c.analyst,
-        entries.c.number,
-        sqlite_where=entries.c.kind == RESERVED,
-        postgresql_where=entries.c.kind == RESERVED,
-    ),
-    sa.Index(
-        "notes",
-        entries.c.dataset,
-        entries.c.number,
-        sqlite_where=entries.c.kind == NOTED,
-        postgresql_where=entries.c.kind == NOTED,
-    ),
+    _index("calls_of_kind", entries.c.kind == RESERVED, *[entries.c[name] for name in _OF_KIND]),
+    _index("notes", entries.c.kind == NOTED, entries.c.dataset, entries.c.number),
 )
 
 for _change in ("UPDATE", "DELETE"):
@@ -233,7 +195,7 @@ _DIGITS = 6
 
 
 def imprint(digest: str) -> str:
-    """SQL for a number that a digest in this column has; a sum of them says which secrets there are."""
+    """SQL for the number of a digest in this column; the sum of these numbers identifies a set of secrets."""
     return " + ".join(f"(unicode(substr({digest}, {place + 1}, 1)) << {7 * place})" for place in range(_DIGITS))
 
 

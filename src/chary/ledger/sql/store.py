@@ -1,15 +1,21 @@
 """A store in SQL: transactions of an engine, as those of a ledger."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 
-from chary.errors import LedgerCorrupted
+from chary.errors import LedgerCorrupted, LedgerLocked
+from chary.interruption import Uninterrupted
 from chary.ledger import entries, records, verification
 from chary.ledger.checkpoint import Checkpoint
 from chary.ledger.sql.protocols import Holder, Transactions, Upkeep
 from chary.ledger.sql.transaction import SqlTransaction
 from chary.ledger.store import Progress
+
+# How often a thread that waits looks whether Ctrl-C was pressed, in seconds.
+_LOOK = 0.1
 
 
 def check_opened(transactions: Transactions, upkeep: Upkeep) -> None:
@@ -25,9 +31,28 @@ def check_opened(transactions: Transactions, upkeep: Upkeep) -> None:
             transactions.bookmark.call(connection)
 
 
+@contextmanager
+def turn(lock: RLock, timeout: float) -> Iterator[Uninterrupted]:
+    """Let one thread at a time use a store; Ctrl-C is raised at the end of its turn.
+
+    `LedgerLocked` where another thread holds the lock for `timeout` seconds, or when Ctrl-C comes while this one waits.
+    """
+    with Uninterrupted() as block:
+        deadline = time.monotonic() + max(timeout, 0)
+        while not lock.acquire(timeout=min(_LOOK, max(deadline - time.monotonic(), 0))):
+            if block.arrived or time.monotonic() >= deadline:
+                raise LedgerLocked(f"another thread held the ledger for more than {timeout:g} seconds")
+        try:
+            yield block
+        finally:
+            lock.release()
+
+
 class SqlStore:
-    """See `Store`. An engine brings transactions, claims on running calls, and the upkeep of what follows from the
-    entries."""
+    """A ledger in tables of SQL, for all threads of a process; errors are chary's own and hold no data.
+
+    An engine brings transactions, claims on running calls, and the upkeep of what follows from the entries.
+    """
 
     lasting = True
 
@@ -41,7 +66,7 @@ class SqlStore:
 
     @contextmanager
     def writing(self) -> Iterator[SqlTransaction]:
-        """A transaction that holds the ledger against every other writer."""
+        """A transaction that holds the ledger against every other writer; all of it lasts when it ends, or nothing."""
         with self.transactions.writing() as connection:
             yield SqlTransaction(connection, self.transactions.bookmark, self.upkeep, self.claims)
 
@@ -53,7 +78,7 @@ class SqlStore:
 
     @contextmanager
     def kept(self) -> Iterator[SqlTransaction]:
-        """One that reads, and at whose end the checkpoint knows what it read."""
+        """One that reads, at whose end the checkpoint, if there is one, knows all that it could read."""
         with self.transactions.kept() as connection:
             yield SqlTransaction(connection, self.transactions.bookmark, self.upkeep, self.claims)
 
@@ -65,7 +90,7 @@ class SqlStore:
             return head
 
     def verify(self, progress: Progress | None) -> records.Verification:
-        """Recompute everything, on a copy: charging goes on meanwhile."""
+        """Recompute everything from the entries, on a copy: others go on meanwhile. Damage is listed, not raised."""
         try:
             with self.transactions.copied() as connection:
                 return verification.audit(self.upkeep, connection, progress)

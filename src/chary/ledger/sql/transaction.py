@@ -17,7 +17,7 @@ from chary.ledger.claims import Claim
 from chary.ledger.records import State
 from chary.ledger.sql import schema
 from chary.ledger.sql.protocols import Holder, Upkeep
-from chary.ledger.store import PAGE, Asked, Key, Standing, Wanted
+from chary.ledger.store import PAGE, Asked, Closing, Key, Standing, Wanted
 
 # What is asked of SQL, made once.
 
@@ -101,7 +101,8 @@ _last_noted = _noted.order_by(None).order_by(schema.entries.c.number.desc()).lim
 @cache
 def _page_of_calls(analyst: bool, kinds: bool, keys: bool, newest: bool) -> Select[Any]:
     """One statement for each shape, so that each is compiled once."""
-    # Of kinds the other index says it all: were it said twice, the engine might take this one and look at every call.
+    # With kinds, the other index holds all conditions. Repeated here, they might make the engine read every call
+    # instead.
     found: list[ColumnElement[bool]]
     found = [schema.calls.c.number.in_(_of_kinds(analyst, keys, newest))] if kinds else [*_range(schema.calls)]
     if analyst and not kinds:
@@ -113,7 +114,7 @@ def _page_of_calls(analyst: bool, kinds: bool, keys: bool, newest: bool) -> Sele
 
 
 def _of_kinds(analyst: bool, keys: bool, newest: bool) -> Select[Any]:
-    """The numbers of calls of some kinds, from the index that holds all it takes."""
+    """The numbers of calls of some kinds, from the index that covers this query."""
     found = [
         *_range(schema.entries),
         schema.entries.c.kind == schema.RESERVED,
@@ -222,7 +223,10 @@ def _call_of(row: Sequence[Any]) -> records.CallRecord:
 
 
 class SqlTransaction:
-    """See `Transaction`; an engine brings the writes that move totals, and claims on running calls."""
+    """One state of a ledger in SQL. An engine brings the writes that move totals, and claims on running calls.
+
+    Datasets that were never opened and unknown calls raise `LedgerError`.
+    """
 
     __slots__ = ("_bookmark", "_claims", "_connection", "_upkeep")
 
@@ -231,11 +235,11 @@ class SqlTransaction:
         self._upkeep, self._claims = upkeep, claims
 
     def end(self) -> entries.Head:
-        """The head of the chain."""
+        """How many entries there are, and the hash of the last."""
         return self._bookmark.read(self._connection)
 
     def standing(self, dataset: str, analyst: str, parts: records.Parts | None = None) -> Standing:
-        """Everything a charge depends on, in one read, and in some more where there are parts."""
+        """Everything that a charge depends on, in one read; of partitions, what one of these parts depends on."""
         names = {"dataset": records.label(dataset, "dataset"), "analyst": records.label(analyst, "analyst")}
         row = self._connection.execute(schema.read_standing, names).one_or_none()
         if row is None:
@@ -268,17 +272,17 @@ class SqlTransaction:
         }
 
     def asked(self, key: Key) -> Asked | None:
-        """The first that was settled, or else one that is open."""
+        """The call under an idempotency key: the first that was settled, or else one that is open."""
         row = self._connection.execute(schema.read_asked, key._asdict()).one_or_none()
         return None if row is None else Asked(entry_of(row), row.state == State.SETTLED)
 
     def running(self, key: Key) -> bool:
-        """Whether anybody has claimed one of the open calls."""
+        """Whether anybody runs a call under this key that is reserved and not settled: whether it is claimed."""
         found = self._connection.execute(schema.read_unanswered, key._asdict()).scalars()
         return any(self._claims.held(sealed) for sealed in found)
 
     def reserved(self, call: int) -> tuple[entries.Head, entries.ChainEntry]:
-        """The head of the chain and the entry, in one read."""
+        """The end of the chain and the reserve entry of an open call; otherwise `LedgerError`."""
         row = self._connection.execute(schema.read_reserved, {"call": call}).one_or_none()
         if row is None or row.state != State.RESERVED:
             closed = entries.Kind.VOID if row is None or row.state != State.SETTLED else entries.Kind.SETTLE
@@ -291,36 +295,30 @@ class SqlTransaction:
         return found
 
     def same_secret(self, call: int, secret: bytes | None) -> bool:
-        """Only digests are compared."""
+        """Whether this is the secret that a call has; None is none. Only digests are compared."""
         expected = None if secret is None else secret_digest(call, secret)
         return self._upkeep.digest(self._connection, call) == expected
 
     def post(
-        self,
-        end: entries.Head,
-        entry: entries.ChainEntry,
-        *,
-        reserved: entries.ChainEntry | None = None,
-        answer: str = "",
-        known: bool = True,
+        self, end: entries.Head, entry: entries.ChainEntry, closes: Closing | None = None, known: bool = True
     ) -> str:
-        """Append an entry and move the totals, as the engine does it."""
-        return self._upkeep.post(self._connection, end.hash, entry, reserved=reserved, answer=answer, known=known)
+        """Append an entry to the chain that ends so, move all totals by it, and return its hash; see `Upkeep.post`."""
+        return self._upkeep.post(self._connection, end.hash, entry, closes, known)
 
     def claim(self, entry: entries.ChainEntry, sealed: str) -> Claim:
-        """A claim by the hash of the entry."""
+        """The sign that a reserved call is being run, before others can see its entry; by the hash of that."""
         return self._claims.take(sealed)
 
     def add_secret(self, call: int, secret: bytes) -> None:
-        """Add the secret of a settled call."""
+        """Add the secret of a settled call that has none."""
         self._upkeep.add_secret(self._connection, call, secret)
 
     def drop_secret(self, call: int) -> bool:
-        """Take the secret of a call away."""
+        """Take the secret of a call away; whether there was one."""
         return self._upkeep.drop_secret(self._connection, call)
 
     def secret(self, call: int) -> bytes | None:
-        """The secret of a call, if it has the digest that was stored with it."""
+        """The secret of a call; `LedgerCorrupted` if it is not what was stored."""
         self.call(call)
         kept = self._upkeep.secret(self._connection, call)
         if kept is not None and kept.digest != secret_digest(call, kept.secret):
@@ -328,7 +326,8 @@ class SqlTransaction:
         return None if kept is None else kept.secret
 
     def account(self, dataset: str, parts: records.Parts | None = None) -> Account:
-        """A dataset's terms, totals and version, without analysts and tallies."""
+        """A dataset's terms, totals and version, without analysts and tallies; of partitions, what a charge of these
+        parts depends on."""
         row = self._connection.execute(_one_dataset, {"dataset": records.label(dataset, "dataset")}).one_or_none()
         if row is None:
             raise entries.not_held(dataset)
@@ -338,7 +337,7 @@ class SqlTransaction:
         return found
 
     def analyst(self, dataset: str, name: str, parts: records.Parts | None = None) -> Purse:
-        """An analyst's purse."""
+        """An analyst's purse, likewise; an empty one for an analyst never seen."""
         self.account(dataset)
         row = self._connection.execute(_one_analyst, {"dataset": dataset, "analyst": name}).one_or_none()
         purse = Purse() if row is None else purse_of(row)
@@ -347,22 +346,22 @@ class SqlTransaction:
         return purse
 
     def partitions(self, dataset: str) -> dict[str, Partition]:
-        """What each part holds."""
+        """What each part of each partition holds."""
         self.account(dataset)
         return partitions_of(self._connection.execute(_held_by_all, {"dataset": dataset}))
 
     def tally(self, dataset: str) -> dict[str, records.Tally]:
-        """The tallies of a dataset by kind."""
+        """Sums over the settled calls of a dataset by kind."""
         self.account(dataset)
         return {row.kind: count_of(row).tally() for row in self._connection.execute(_tallies, {"dataset": dataset})}
 
     def terms(self) -> list[records.Terms]:
-        """The terms of all datasets."""
+        """The terms of all datasets, by name."""
         rows = self._connection.execute(select(schema.datasets).order_by(schema.datasets.c.name))
         return [account_of(row).terms for row in rows]
 
     def notes(self, dataset: str) -> list[records.Note]:
-        """Everything recorded about a dataset."""
+        """Everything recorded about a dataset, oldest first."""
         self.account(dataset)
         rows = self._connection.execute(_noted, {"dataset": dataset})
         return [entries.note_of(version, entry_of(row)) for version, row in enumerate(rows, 1)]
@@ -387,14 +386,14 @@ class SqlTransaction:
     def last_settled(
         self, dataset: str, kind: str, body: str, parts: records.Parts | None = None
     ) -> records.CallRecord | None:
-        """The latest call that was settled for a question."""
+        """The latest call that was settled for a question about these parts."""
         self.account(dataset)
         asked = {"dataset": dataset, "kind": kind, "body": body, "parts": records.written(parts)}
         row = self._connection.execute(_last_settled, asked).one_or_none()
         return None if row is None else _call_of(row)
 
     def charged_under(self, dataset: str, analyst: str, keys: str) -> records.Balance:
-        """Sums over the calls whose idempotency keys begin with these words."""
+        """What an analyst's calls were charged whose idempotency keys begin with these words."""
         whole = self.account(dataset).purse.basic
         asked = {"dataset": dataset, "analyst": analyst, "keys": keys, "behind": keys + _LAST}
         rows = self._connection.execute(_charged_under, asked).all()
@@ -415,12 +414,12 @@ class SqlTransaction:
         return [_call_of(row) for row in rows]
 
     def analysts_of(self, dataset: str) -> list[str]:
-        """Anyone who has a row."""
+        """Anyone who has asked or was capped, by name."""
         self.account(dataset)
         return list(self._connection.execute(_analysts_of, {"dataset": dataset}).scalars())
 
     def lines(self, dataset: str, after: int) -> list[dict[str, object]]:
-        """The next exported entries."""
+        """The next `PAGE` exported entries of a dataset."""
         self.account(dataset)
         rows = self._connection.execute(_page_of_entries, {"dataset": dataset, "after": after, "limit": PAGE})
         return [_line(row) for row in rows]

@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from chary.errors import LedgerCorrupted, LedgerError, LedgerLocked
 from chary.interruption import Uninterrupted
+from chary.ledger.claims import try_lock
 from chary.ledger.sql.schema import FORMATS
 
 # The ledger's file itself, whatever path leads to it: who it is, and the operating system's lock on it.
@@ -64,7 +65,7 @@ class Inode:
     @contextmanager
     def locked(self, deadline: float, given_up: Callable[[], bool]) -> Iterator[None]:
         """Hold the file against every other writer; `LedgerLocked` at the deadline, or once `given_up` says so."""
-        while not self._lock():
+        while not try_lock(self._opened()):
             if time.monotonic() >= deadline or given_up():
                 raise LedgerLocked("another process held the ledger for too long: try again")
             time.sleep(PAUSE)
@@ -101,13 +102,6 @@ class Inode:
             with _registry:
                 _used.setdefault(self._identity, set()).add(self._descriptor)
         return self._descriptor
-
-    def _lock(self) -> bool:
-        try:
-            fcntl.flock(self._opened(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
 
 def forget_inherited() -> None:
@@ -212,21 +206,13 @@ def _folder_held(folder: Path, timeout: float) -> Iterator[int]:
     """The folder's descriptor, while no other process makes a ledger in it."""
     descriptor, deadline = os.open(folder, os.O_RDONLY), time.monotonic() + timeout
     try:
-        while not _held(descriptor):
+        while not try_lock(descriptor):
             if time.monotonic() >= deadline:
                 raise LedgerLocked("another process has been making a ledger in this folder for too long: try again")
             time.sleep(PAUSE)
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _held(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 # SQLite as a ledger needs it: durable settings, transactions begun by us, errors that are ours.

@@ -16,7 +16,7 @@ from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.schema import ExecutableDDLElement
 
 from chary.addresses import file_of
-from chary.errors import CharyError, InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked
+from chary.errors import CharyError, InvalidParameter, LedgerCorrupted, LedgerError
 from chary.interruption import Uninterrupted
 from chary.ledger import records
 from chary.ledger.accounts import TOTALS, Totals
@@ -25,9 +25,10 @@ from chary.ledger.claims import Claims
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, not_held, parts_of, seal, terms_of
 from chary.ledger.sql import schema
 from chary.ledger.sql.protocols import Kept, Upkeep
-from chary.ledger.sql.store import SqlStore, check_opened
+from chary.ledger.sql.store import SqlStore, check_opened, turn
 from chary.ledger.sql.transaction import secret_digest
 from chary.ledger.sqlite import files
+from chary.ledger.store import Closing
 
 # Which file a ledger is kept in, and what a new one holds.
 
@@ -90,34 +91,14 @@ def add_lacking(connection: Connection) -> None:
         connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
 
 
-def parted(connection: Connection) -> bool:
-    """Whether the ledger has the tables of parts; those of earlier versions have none."""
-    return inspect(connection).has_table(schema.PARTS[-1].name)
-
-
-def add_parts(connection: Connection) -> None:
-    """Make the tables of parts, unless another process has just done so."""
-    for table in schema.PARTS:
-        table.create(connection, checkfirst=True)
-
-
-def indexed(connection: Connection) -> bool:
-    """Whether the ledger has all indexes of this version."""
+def complete(connection: Connection) -> bool:
+    """Whether the ledger has the tables of parts and all indexes of this version; those of earlier versions do not."""
     known = inspect(connection)
     held = {each["name"] for table in (schema.calls, schema.entries) for each in known.get_indexes(table.name)}
-    return all(index.name in held for index in schema.ADDED)
-
-
-def add_indexes(connection: Connection) -> None:
-    """Make the indexes that earlier versions did not, unless another process has just done so."""
-    for index in schema.ADDED:
-        index.create(connection, checkfirst=True)
+    return known.has_table(schema.PARTS[-1].name) and all(index.name in held for index in schema.ADDED)
 
 
 # The file under a ledger: durable, one writer at a time, safe across threads, forks and interrupts.
-
-# How long a thread waits between two looks at whether Ctrl-C was pressed.
-_LOOK = 0.1
 
 
 class SqliteTransactions:
@@ -235,17 +216,10 @@ class SqliteTransactions:
 
     @contextmanager
     def _turn(self) -> Iterator[Uninterrupted]:
-        with Uninterrupted() as block:
-            deadline = time.monotonic() + max(self.timeout, 0)
+        self._alive()
+        with turn(self._lock, self.timeout) as block:
             self._alive()
-            while not self._lock.acquire(timeout=min(_LOOK, max(deadline - time.monotonic(), 0))):
-                if block.arrived or time.monotonic() >= deadline:
-                    raise LedgerLocked(f"another thread held the ledger for more than {self.timeout:g} seconds")
-            try:
-                self._alive()
-                yield block
-            finally:
-                self._lock.release()
+            yield block
 
     def _held(self, block: Uninterrupted) -> AbstractContextManager[None]:
         return self._inode.locked(time.monotonic() + self.timeout, lambda: block.arrived)
@@ -313,14 +287,7 @@ class SqliteUpkeep:
     """See `Upkeep`; SQLite has no functions of its own in which rules could live, so all of it is done from here."""
 
     def post(
-        self,
-        connection: Connection,
-        head: str,
-        entry: ChainEntry,
-        *,
-        reserved: ChainEntry | None = None,
-        answer: str = "",
-        known: bool = True,
+        self, connection: Connection, head: str, entry: ChainEntry, closes: Closing | None = None, known: bool = True
     ) -> str:
         """Append an entry and move the totals."""
         sealed = seal(head, entry)
@@ -329,12 +296,12 @@ class SqliteUpkeep:
         if not known:
             owner = {"dataset": entry.dataset, "analyst": entry.analyst}
             connection.execute(schema.add_analyst, {**owner, "cap_main": None, "cap_delta": None, **_NO_TOTALS})
-        if reserved is None:
+        if closes is None:
             _BEGINNINGS[Kind(entry.kind)](connection, entry)
         else:
-            _close(connection, reserved, entry)
+            _close(connection, closes.reserved, entry)
             if entry.kind == Kind.SETTLE:
-                _answered(connection, entry, answer)
+                _answered(connection, entry, closes.answer)
         return sealed
 
     def add_secret(self, connection: Connection, call: int, secret: bytes) -> None:
@@ -443,8 +410,8 @@ def _answered(connection: Connection, entry: ChainEntry, answer: str) -> None:
 
 
 def _charge(connection: Connection, held: ChainEntry, by: Totals, *, adds: int | None = None) -> None:
-    """Move the totals of the dataset and of the analyst together, by what the entry of a call says; `adds` is what a
-    charge adds to the basic account."""
+    """Move the totals of the dataset and of the analyst together, by the amounts in the entry of a call; `adds` is
+    what a charge adds to the basic account."""
     parts, dataset = parts_of(held), {"of_dataset": held.dataset}
     moves = _moves(by if parts is None else _raised(connection, held.dataset, schema.ALL, parts, by))
     if adds is not None:
@@ -485,13 +452,13 @@ _raise_part = _new_part.on_conflict_do_update(
 def prepare(store: SqliteTransactions, upkeep: Upkeep) -> None:
     """Make the ledger ready to be charged; `LedgerCorrupted` if it is damaged or an older copy than was kept."""
     with store.reading() as connection:
-        done = sealed(connection) and not lacking(connection) and parted(connection) and indexed(connection)
+        done = sealed(connection) and not lacking(connection) and complete(connection)
     if not done:
         with store.writing() as connection:
             add_seal(connection)
             add_lacking(connection)
-            add_parts(connection)
-            add_indexes(connection)
+            for lacked in (*schema.PARTS, *schema.ADDED):  # unless another process has just made them
+                lacked.create(connection, checkfirst=True)
     check_opened(store, upkeep)
 
 

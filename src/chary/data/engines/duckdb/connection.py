@@ -212,7 +212,7 @@ class Database:
             return result
 
     def offer(self, tables: Sequence[SmallTable]) -> None:
-        """Make the temporary tables among these that are not there, and drop those that nobody needs any more."""
+        """Make the temporary tables among these that are not there, and drop those that are needed no more."""
         with self.connection() as connection:
             for table in self._tables.missing(tables):
                 # A result that an interruption left half fetched would refuse all other work on the connection.
@@ -266,9 +266,8 @@ def _transaction(connection: duckdb.DuckDBPyConnection, work: Work) -> Any:
 def _write_file(access: Access, work: Work, before: "Stored | None") -> tuple[Any, "Stored | None"]:
     """What `work` returns, and how the file is left; None where it was another one than before, or that is not known.
 
-    While a connection may write no other process may; so nobody wrote between two looks at an unchanged file, as far as
-    the disk shows.
-    """
+    While a connection may write, no other process may. So an unchanged file was not written between two looks, as far
+    as the disk shows."""
     busy = EngineError("the file cannot be opened for writing: another connection holds it, or it is read-only")
     with quietly(lambda: access.connect(writing=True), busy) as connection:
         is_same = before is not None and _stored_whole(str(access.path)) == before

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
@@ -18,7 +17,7 @@ from chary.data.columns import TypeClass, Unparsed, quote
 from chary.data.engines.compiler import HALF, Dialect
 from chary.data.engines.duckdb import append, reader
 from chary.data.engines.duckdb.connection import Access, Database, Growth, fetched
-from chary.data.engines.duckdb.remembered import Memories, memory_of
+from chary.data.engines.duckdb.remembered import Look, Memories, memory_of
 from chary.data.engines.sql import ROWS, Reads, SmallTable, SQLRows
 from chary.data.partition import RowPart
 from chary.data.queries.ordered import Mark, Words
@@ -75,23 +74,6 @@ DUCK: Final[Dialect] = DuckDialect()
 _Found = TypeVar("_Found")
 _UNREAD: Final = "chary_unread"
 _READING: Final = "read the elements"
-
-
-@dataclass(frozen=True, repr=False)
-class _Look:
-    """See `Look`: at all rows, or at those up to an `end`."""
-
-    rows: "DuckRows"
-    read: Reads
-    connection: duckdb.DuckDBPyConnection
-    loader: reader.Loader
-    end: Growth | None
-
-    def state(self) -> append.StateOfRows | None:
-        return append.state_of(self.rows.database, self.connection, self.loader, self.end)
-
-    def grew(self, before: append.StateOfRows, now: append.StateOfRows) -> bool:
-        return append.look_at_growth(self.connection, self.loader, before, now)
 
 
 class DuckRows(SQLRows):
@@ -173,7 +155,9 @@ class DuckRows(SQLRows):
 
         def answer(read: Reads) -> Any:
             def work(connection: duckdb.DuckDBPyConnection) -> Any:
-                return kept.of((asked, part), make).answer(_Look(self, read, connection, self._loader, self._end))
+                return kept.of((asked, part), make).answer(
+                    Look(self, self.database, read, connection, self._loader, self._end)
+                )
 
             return self.database.ask(work, doing)
 

@@ -88,7 +88,7 @@ _FOUND_TIME: Final = r"([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?"
 
 @dataclass(frozen=True)
 class Casting:
-    """The declared types of columns of strings; a column about which nothing is said stays text.
+    """The declared types of columns of strings; a column without a declared type stays text.
 
     `types`, by the engine's own names, are by column; `others` is the type of all columns but `unit`, if there is one.
     """
@@ -519,7 +519,7 @@ _BEHIND: Final = 2**62
 
 
 def places_before(loader: "Loader", upto: int) -> str:
-    """SQL that says which of `chary_arrivals` are before the row of that number in the relation that grows."""
+    """A condition in SQL for the `chary_arrivals` before the row of that number in the relation that grows."""
     return f"{ARRIVAL} < {upto + (_BEHIND if loader.is_view and loader.path is None else 0)}"
 
 

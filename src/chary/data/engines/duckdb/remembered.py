@@ -4,15 +4,18 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 
 from chary.data.engines.compiler import POSITION, QueryPlace
-from chary.data.engines.duckdb.append import GROWN, StateOfRows
-from chary.data.engines.duckdb.connection import Access
-from chary.data.engines.sql import Backend, LivingPlan, fresh, identity
+from chary.data.engines.duckdb import append
+from chary.data.engines.duckdb.append import GROWN
+from chary.data.engines.duckdb.connection import Access, Database, Growth
+from chary.data.engines.duckdb.reader import Loader
+from chary.data.engines.sql import Backend, LivingPlan, Reads, fresh, identity
 from chary.data.partition import RowPart
 from chary.data.queries.ordered import Occurring
 from chary.data.queries.sums import Count
@@ -29,29 +32,33 @@ _SMALL: Final = 2**62
 _Answer = Any
 
 
-class Look(Protocol):
-    """One look at rows in one state, through a connection that nobody else uses meanwhile."""
+@dataclass(frozen=True, repr=False)
+class Look:
+    """One look at rows in one state, all of them or those up to an `end`, on a connection that nobody else uses
+    meanwhile. `read` returns the answer of a relation with the columns of the rows.
+    """
 
     rows: Backend
+    database: Database
+    read: Reads
+    connection: duckdb.DuckDBPyConnection
+    loader: Loader
+    end: Growth | None
 
-    def read(self, relation: str) -> _Answer:
-        """The answer of a relation with the columns of the rows."""
-        ...
+    def state(self) -> append.StateOfRows | None:
+        """The state of the rows; None where it cannot be determined."""
+        return append.state_of(self.database, self.connection, self.loader, self.end)
 
-    def state(self) -> StateOfRows | None:
-        """That in which the rows are; None where it cannot be determined."""
-        ...
-
-    def grew(self, before: StateOfRows, now: StateOfRows) -> bool:
+    def grew(self, before: append.StateOfRows, now: append.StateOfRows) -> bool:
         """Whether `chary_grown` are now the rows that came between two states; False where others changed as well."""
-        ...
+        return append.look_at_growth(self.connection, self.loader, before, now)
 
 
 @dataclass(frozen=True)
 class _Remembered:
     """An answer, and the state of the rows it is of. Secret."""
 
-    state: StateOfRows
+    state: append.StateOfRows
     answer: _Answer
 
     def __repr__(self) -> str:

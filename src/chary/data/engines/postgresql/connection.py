@@ -87,7 +87,7 @@ def _reached(address: str) -> Connection:
 
 
 def _said(error: psycopg.Error) -> str:
-    """Libpq gives no code for what the server answers to a greeting, only its words, of which these are looked for."""
+    """libpq gives no code for a refused connection, only text, in which these phrases are searched."""
     words = str(error)
     told = {word: code for code, some in _WORDS.items() for word in some}
     return next((_REFUSED[code] for word, code in told.items() if re.search(word, words)), _UNREACHED)
@@ -120,7 +120,7 @@ class Server:
     """A connection, made when it is first needed and again after it was lost. Everything runs under one lock.
 
     Each reading is a transaction of its own that may write nothing and sees one state of the rows. Nothing is tried
-    twice once a question was sent: only a connection that broke while nobody asked is made again.
+    twice once a question was sent: only a connection that broke between two questions is made again.
     """
 
     def __init__(self, address: str) -> None:

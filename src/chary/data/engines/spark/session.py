@@ -196,7 +196,7 @@ class SparkWork:
         return self.ask(lambda session: session.sql(sql).toArrow(), doing)
 
     def offer(self, tables: Sequence[SmallTable]) -> None:
-        """Make small temporary views of those among these that are none, and drop those that nobody needs any more."""
+        """Make temporary views of the tables that have none yet, and drop the views that are needed no more."""
 
         def make(session: Any, table: SmallTable) -> None:
             for gone in self._tables.unused():

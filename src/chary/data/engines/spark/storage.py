@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from chary.data.columns import SQL_TYPES, TypeClass
 from chary.data.engines.protocol import Engine
 from chary.data.engines.sql import ROWS, Column
-from chary.data.rows import Arrival, Batch
+from chary.data.rows import Arrival, Batch, unheard
 from chary.data.source import NOTES, OURS, RowSource, notes_after
 from chary.errors import EngineError, SchemaMismatch, quietly
 
@@ -234,7 +234,7 @@ class Template:
     def fitted(self, batch: RowSource) -> pa.Table:
         """The rows of a batch; `SchemaMismatch` if they do not fit."""
         with closing(self._embedded.open(self._source, self._unit, None, None)) as opened:
-            opened.append(batch, None, _unheard)
+            opened.append(batch, None, unheard)
             return opened.snapshot(list(opened.schema)).run()
 
 
@@ -248,10 +248,6 @@ def sendable(rows: pa.Table) -> pa.Table:
     """The same rows in the types of Arrow that Spark knows: integers of 64 bits without a sign are decimals."""
     kinds = [pa.decimal128(20, 0) if column.type == pa.uint64() else column.type for column in rows.schema]
     return rows.cast(pa.schema(list(zip(rows.schema.names, kinds, strict=True))))
-
-
-def _unheard(batch: Batch) -> None:
-    """Nobody waits for it."""
 
 
 # Where the rows are that Spark reads, and where those are that are added.

@@ -244,3 +244,8 @@ CREATE FUNCTION changed_secrets() RETURNS SETOF bigint LANGUAGE sql SECURITY DEF
     WHERE c.state IS DISTINCT FROM 'settled' OR s.digest IS DISTINCT FROM digest_for(s.call, s.secret)
     ORDER BY s.call
 $$;
+
+-- A role may call only what `roles` gives it.
+DO $$ BEGIN
+    EXECUTE format('REVOKE ALL ON ALL FUNCTIONS IN SCHEMA %I FROM PUBLIC', current_schema());
+END $$;

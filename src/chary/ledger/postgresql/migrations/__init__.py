@@ -1,1 +1,0 @@
-"""The layouts of ledgers in PostgreSQL, one file a version; what was once released is never changed again."""
