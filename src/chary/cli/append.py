@@ -50,7 +50,7 @@ _TAKEN: Final = (*ENDINGS["csv"], *ENDINGS["parquet"], *_ARROW)
 
 
 class Arrived(NamedTuple):
-    """A batch: what it is called, its file, and the key of its contents."""
+    """A batch: what it is called, its file, and its key: that of its contents, or the one that was said."""
 
     name: str
     file: Path
@@ -69,8 +69,9 @@ def _append(
     """Add batches of rows to a table of a DuckDB file or a server; contents that it added before are not added twice.
 
     A batch is added whole or not at all, also when the machine dies, and nothing is charged. The contents are the key:
-    the same file under another name is the same batch. What fails is reported, and batches before it stay; a folder
-    that is watched goes on, and takes a file again once it is another one.
+    the same file under another name is the same batch. `--request` says the key instead, so that a batch which a
+    service or a session appends under that key is added once, whichever comes first. What fails is reported, and
+    batches before it stay; a folder that is watched goes on, and takes a file again once it is another one.
 
     Example: chary append meters.duckdb week-*.csv --table readings --unit home --budget-epsilon 1 --budget-delta 1e-6
     """
@@ -78,8 +79,11 @@ def _append(
         raise InvalidParameter("name files to append, such as week-12.csv, or a folder to watch, --watch DIR")
     if dry_run and (watch is not None or alerts):
         raise InvalidParameter("--dry-run looks at files that are there: leave --watch and --alerts out")
+    names, request = list(_named(batch or ())), stated.request
+    if request is not None and (len(names) != 1 or watch is not None or again is not None):
+        raise InvalidParameter("--request is the key of one batch: name one file, and leave --watch and --again out")
     with ExitStack() as opened:
-        files = [opened.enter_context(_arrived(name, again)) for name in _named(batch or ())]
+        files = [opened.enter_context(_arrived(name, again, request)) for name in names]
         yield from _looked(stated, files) if dry_run else _added(stated, files, watch, again, alerts)
 
 
@@ -208,8 +212,8 @@ def _named(batches: Sequence[str]) -> Iterator[str]:
 
 
 @contextmanager
-def _arrived(name: str, again: str | None) -> Iterator[Arrived]:
-    """The file of a batch, and the key of its contents. The key could confirm a guess of the rows, so it stays next to
+def _arrived(name: str, again: str | None, request: str | None = None) -> Iterator[Arrived]:
+    """The file of a batch, and its key. The key of its contents could confirm a guess of the rows, so it stays next to
     them in the DuckDB file."""
     with ExitStack() as held:
         file = Path(name)
@@ -223,7 +227,7 @@ def _arrived(name: str, again: str | None) -> Iterator[Arrived]:
         except OSError:
             raise InvalidParameter(f"there is no file {name} to append, or none that can be read") from None
         contents.update(b"" if again is None else b"\0" + again.encode())
-        yield Arrived(name, file, f"chary append {contents.hexdigest()}")
+        yield Arrived(name, file, f"chary append {contents.hexdigest()}" if request is None else request)
 
 
 def _coming(folder: Path) -> Iterator[Path]:
