@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from chary.accounting import error_of_all_up, gaussian_error_up
 from chary.advise import contenders
-from chary.advise.options import Advice, HitValues, Option, Room, Unfit, Wanted, epsilons_of, written
+from chary.advise.options import Advice, HitValues, Option, Room, TestsTerms, Unfit, Wanted, epsilons_of, written
 from chary.amounts import Amount
 from chary.calls import prepaid_tests, sharpness
 from chary.calls.call import Call
@@ -24,12 +24,12 @@ from chary.numbers import EVERY_CHARGED, MISSES_ENDED, Number, exact, whole
 
 Contender = Callable[[Wanted, Room], Option]
 SPARSE: Final[dict[str, Contender]] = {
-    "sparse vector, published": contenders.published_sparse,
+    "sparse vector, published": partial(contenders.sparse, form="published"),
     "sparse vector, published, delta": contenders.approximate_sparse,
-    "sparse vector, tuned": contenders.tuned_sparse,
-    "sparse vector, tuned, monotone": contenders.monotone_sparse,
-    "sparse vector, one-sided": contenders.one_sided_sparse,
-    "sparse vector, one-sided, monotone": contenders.monotone_one_sided_sparse,
+    "sparse vector, tuned": partial(contenders.sparse, monotone=False),
+    "sparse vector, tuned, monotone": partial(contenders.sparse, monotone=True),
+    "sparse vector, one-sided": partial(contenders.sparse, form="one-sided", monotone=False),
+    "sparse vector, one-sided, monotone": partial(contenders.sparse, form="one-sided", monotone=True),
 }
 RELEASES: Final[dict[str, Contender]] = {
     "plain composition, Laplace": contenders.laplace_releases,
@@ -43,55 +43,22 @@ SHARP: Final[dict[str, Contender]] = {
 }
 COMPARED: Final[dict[str, Callable[[Wanted, Budget], Option]]] = {
     "plain composition, best theorem": contenders.best_theorem,
-    "target charging, published bound": contenders.published_charging,
-    "target charging, exact tail": contenders.tail_charging,
+    "target charging, published bound": partial(contenders.charging_by, "published bound"),
+    "target charging, exact tail": partial(contenders.charging_by, "exact tail"),
     "target charging, exact curve": contenders.curve_charging,
     "sparse vector, tuned, Gaussian values": contenders.gaussian_values,
 }
 
 
-def advise_for(
-    session: SessionBase,
-    *,
-    hits: int,
-    tests: int | None = None,
-    keys: int | None = None,
-    reach: int | None = None,
-    overlap: int = 1,
-    steps: int = 1,
-    values: bool = True,
-    low: Number | None = None,
-    high: Number | None = None,
-    above: Number | None = None,
-    sensitivity: Number = 1,
-    grid: Number = 1,
-    monotone: bool | None = None,
-    confidence: Number = "0.95",
-) -> Advice:
-    """Every way to run this many threshold tests with what a session has left, the smallest error first; see `advise`.
+def advise_for(session: SessionBase, **terms: Unpack[TestsTerms]) -> Advice:
+    """Every way to run this many threshold tests with what a session has left, the smallest error first.
 
-    What is left is that of the dataset under its filter, or of the analyst's own cap if it is less. Once free misses
-    have ended, it is the epsilons that calls may still add up to. Nothing is read and nothing is charged.
-    `monotone=None`: under add/remove, where counts and sums of values from 0 on are.
+    The terms are those of `advise`. What is left is the rest of the dataset's budget, or of the analyst's quota if that
+    is less. Once free misses have ended, it is the sum of epsilons that calls may still take. Nothing is read and
+    nothing is charged. `monotone=None` means: monotone under add/remove, as counts and sums of values from 0 on are.
     """
     spine = session.spine
-    wanted = Wanted.asked(
-        spine.rows.neighbor_relation,
-        tests=tests,
-        keys=keys,
-        reach=reach,
-        overlap=overlap,
-        steps=steps,
-        hits=hits,
-        values=values,
-        low=low,
-        high=high,
-        above=above,
-        sensitivity=sensitivity,
-        grid=grid,
-        monotone=monotone,
-        confidence=confidence,
-    )
+    wanted = Wanted.asked(spine.rows.neighbor_relation, **terms)
     return advice_within(wanted, Room.within(spine.filter, spine.accounts()))
 
 
@@ -99,21 +66,8 @@ def advise(
     *,
     epsilon: Number,
     delta: Number = 0,
-    hits: int,
-    tests: int | None = None,
-    keys: int | None = None,
-    reach: int | None = None,
-    overlap: int = 1,
-    steps: int = 1,
-    values: bool = True,
-    low: Number | None = None,
-    high: Number | None = None,
-    above: Number | None = None,
-    sensitivity: Number = 1,
-    grid: Number = 1,
-    monotone: bool | None = None,
     neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
-    confidence: Number = "0.95",
+    **terms: Unpack[TestsTerms],
 ) -> Advice:
     """Every way to run this many threshold tests of which `hits` are expected to be above, the smallest error first.
 
@@ -139,24 +93,7 @@ def advise(
     'session.start(PrepaidTests(tests=10000, hits=10, value=0.14))'
     """
     budget = Budget(epsilon, delta)
-    neighbor_relation = NeighborRelation(neighbors, None)
-    wanted = Wanted.asked(
-        neighbor_relation,
-        tests=tests,
-        keys=keys,
-        reach=reach,
-        overlap=overlap,
-        steps=steps,
-        hits=hits,
-        values=values,
-        low=low,
-        high=high,
-        above=above,
-        sensitivity=sensitivity,
-        grid=grid,
-        monotone=monotone,
-        confidence=confidence,
-    )
+    wanted = Wanted.asked(NeighborRelation(neighbors, None), **terms)
     rooms = dict.fromkeys(("plain composition, Laplace", *SPARSE, *GAUSSIAN), _pure)
     rooms |= {"sparse vector, published, delta": _set_aside, "plain composition, Gaussian": _renyi}
     found = _Collected(wanted)
@@ -177,11 +114,6 @@ def advice_within(wanted: Wanted, room: Room) -> Advice:
     else:
         found.unfit += [Unfit(name, "it is for a whole budget, and not all of this one is left") for name in COMPARED]
     return found.advice()
-
-
-def options_within(wanted: Wanted, room: Room) -> tuple[Option, ...]:
-    """The calls for what is left, without the contenders, which no call can be written for."""
-    return _calls(wanted, room).advice().options
 
 
 def _calls(wanted: Wanted, room: Room) -> "_Collected":
@@ -217,9 +149,8 @@ class _Collected:
     def advice(self) -> Advice:
         """All of it, the smallest error first."""
         ordered = sorted(self.options, key=lambda option: (option.error, option.share))
-        asked = self.wanted
-        sure = float(exact(asked.confidence, "confidence"))
-        return Advice(asked.tests, asked.hits, asked.values, sure, tuple(ordered), tuple(self.unfit))
+        asked, confidence = self.wanted, float(exact(self.wanted.confidence, "confidence"))
+        return Advice(asked.tests, asked.hits, asked.values, confidence, tuple(ordered), tuple(self.unfit))
 
 
 def _in_new(contender: Contender, wanted: Wanted, budget: Budget, room: Callable[[Wanted, Budget], Room]) -> Option:
@@ -283,7 +214,7 @@ def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None =
         if paid.fits_into(filter_.capacity):
             error = _error(call, agreed, asked, spine, wanted)
             own = [Alternative(f"{asked.kind}, as quoted", error, None)]
-        others = options_within(wanted, Room(filter_, paid.cut_to(filter_.capacity), ended=ended))
+        others = _calls(wanted, Room(filter_, paid.cut_to(filter_.capacity), ended=ended)).advice().options
     except CharyError:  # nothing to compare with: more hits than tests, say, or an order without a table
         return []
     told = [Alternative(each.mechanism, each.error, each.code) for each in others if each.code is not None]

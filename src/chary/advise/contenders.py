@@ -158,39 +158,12 @@ def gaussian_runs(wanted: options.Wanted, room: options.Room) -> options.Option:
 # Sparse vectors as contenders of an advice, in every form, each with the largest epsilon that fits.
 
 
-def published_sparse(wanted: options.Wanted, room: options.Room) -> options.Option:
-    """The published sparse vector, GaussianAboveThreshold for one hit."""
-    return _sparse("sparse vector, published", wanted, room, form="published")
-
-
 def approximate_sparse(wanted: options.Wanted, room: options.Room) -> options.Option:
     """The published sparse vector with as much delta as is left."""
     delta = Fraction(room.left.delta, DELTA_STEPS)
     if not delta:
         raise NotPriced("no delta is left that was set aside for such events (delta_reserve=)")
-    return _sparse("sparse vector, published, delta", wanted, room, form="published", delta=delta)
-
-
-def tuned_sparse(wanted: options.Wanted, room: options.Room) -> options.Option:
-    """The tuned sparse vector for questions of any kind."""
-    return _sparse("sparse vector, tuned", wanted, room, monotone=False)
-
-
-def monotone_sparse(wanted: options.Wanted, room: options.Room) -> options.Option:
-    """The tuned sparse vector for questions which all move in the same direction."""
-    _check_monotone(wanted)
-    return _sparse("sparse vector, tuned, monotone", wanted, room, monotone=True)
-
-
-def one_sided_sparse(wanted: options.Wanted, room: options.Room) -> options.Option:
-    """The sparse vector with one-sided noise for questions of any kind."""
-    return _sparse("sparse vector, one-sided", wanted, room, form="one-sided", monotone=False)
-
-
-def monotone_one_sided_sparse(wanted: options.Wanted, room: options.Room) -> options.Option:
-    """The sparse vector with one-sided noise for questions which all move in the same direction."""
-    _check_monotone(wanted)
-    return _sparse("sparse vector, one-sided, monotone", wanted, room, form="one-sided", monotone=True)
+    return sparse(wanted, room, form="published", delta=delta)
 
 
 def _check_monotone(wanted: options.Wanted) -> None:
@@ -200,8 +173,7 @@ def _check_monotone(wanted: options.Wanted) -> None:
         raise InvalidParameter("the questions are not monotone, as you say")
 
 
-def _sparse(
-    name: str,
+def sparse(
     wanted: options.Wanted,
     room: options.Room,
     *,
@@ -209,6 +181,11 @@ def _sparse(
     delta: Fraction = Fraction(0),
     **terms: bool,
 ) -> options.Option:
+    """A sparse vector of this form; `monotone=True` is for questions that all move in one direction."""
+    if terms.get("monotone"):
+        _check_monotone(wanted)
+    name = f"sparse vector, {form}" + (", delta" if delta else ", monotone" if terms.get("monotone") else "")
+
     def opened(epsilon: Fraction) -> SparseLaw:
         sizes: dict[str, Any] = {"sensitivity": wanted.sensitivity, "grid": wanted.grid, "values": wanted.values}
         sizes |= {"tests": wanted.tests} if form == "one-sided" else {}
@@ -432,16 +409,14 @@ def best_theorem(wanted: options.Wanted, budget: Budget) -> options.Option:
     return _compared("plain composition, best theorem", told, None, told)
 
 
-def published_charging(wanted: options.Wanted, budget: Budget) -> options.Option:
-    """Target charging by its published bound."""
-    return _charging(
-        "target charging, published bound", wanted, _by_total(charging_curve.published_total, wanted, budget)
-    )
+# The published bound of target charging, and the published remark on exact tails.
+_TOTALS: Final = {"published bound": charging_curve.published_total, "exact tail": charging_curve.exact_tail_total}
 
 
-def tail_charging(wanted: options.Wanted, budget: Budget) -> options.Option:
-    """Target charging by the published remark on exact tails."""
-    return _charging("target charging, exact tail", wanted, _by_total(charging_curve.exact_tail_total, wanted, budget))
+def charging_by(total: str, wanted: options.Wanted, budget: Budget) -> options.Option:
+    """Target charging whose calls have the size that one of the published totals allows."""
+    size = _charging_size(_TOTALS[total], *_approximate(budget), wanted.paid_hits)
+    return _charging(f"target charging, {total}", wanted, size)
 
 
 def curve_charging(wanted: options.Wanted, budget: Budget) -> options.Option:
@@ -507,10 +482,6 @@ def _compared(
     name: str, tests: tuple[float, float], size: Fraction | None, values: tuple[float | None, float | None]
 ) -> options.Option:
     return options.Option(name, tests[0], tests[0], values[0], 1.0, size, tests[1], values[1])
-
-
-def _by_total(total: Callable[..., float], wanted: options.Wanted, budget: Budget) -> Fraction:
-    return _charging_size(total, *_approximate(budget), wanted.paid_hits)
 
 
 @lru_cache(maxsize=_KEPT)

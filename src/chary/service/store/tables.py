@@ -1,125 +1,102 @@
 """The tables of the service's own database: what is about people and programs, and so in no ledger."""
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Boolean, Column, Float, Integer, MetaData, String, Table, Text, UniqueConstraint
 
+
+def _key(name: str, kind: Any) -> Column[Any]:
+    return Column(name, kind, primary_key=True)
+
+
+def _given(kind: Any, *names: str) -> list[Column[Any]]:
+    """Columns of one type that every row fills."""
+    return [Column(name, kind, nullable=False) for name in names]
+
+
+def _optional(kind: Any, *names: str) -> list[Column[Any]]:
+    """Columns of one type that a row may leave empty."""
+    return [Column(name, kind) for name in names]
+
+
 TABLES: Final = MetaData()
-# One row: which layout the others have; see `service_layouts`.
+# One row: which layout the others have (`STEPS` in the store).
 LAYOUT: Final = Table("chary_layout", TABLES, Column("number", Integer, primary_key=True, autoincrement=False))
 TOKENS: Final = Table(
     "chary_tokens",
     TABLES,
-    Column("token", String(32), primary_key=True),
-    Column("hashed", Text, nullable=False),
-    Column("analyst", Text, nullable=False),
-    Column("roles", Text, nullable=False),
-    Column("datasets", Text, nullable=False),
-    Column("created", Float, nullable=False),
-    Column("expires", Float, nullable=False),
-    Column("revoked", Float),
+    _key("token", String(32)),
+    *_given(Text, "hashed", "analyst", "roles", "datasets"),
+    *_given(Float, "created", "expires"),
+    *_optional(Float, "revoked"),
 )
 LOGGED_IN: Final = Table(
     "chary_logged_in",
     TABLES,
-    Column("hashed", String(64), primary_key=True),
-    Column("token", String(32), nullable=False),
-    Column("expires", Float, nullable=False),
+    _key("hashed", String(64)),
+    *_given(String(32), "token"),
+    *_given(Float, "expires"),
 )
 TRAIL: Final = Table(
     "chary_trail",
     TABLES,
-    Column("number", Integer, primary_key=True),
-    Column("time", Text, nullable=False),
-    Column("token", Text, nullable=False),
-    Column("analyst", Text, nullable=False),
-    Column("dataset", Text, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("request", Text),
-    Column("asked", Text, nullable=False),
-    Column("sealed", String(64), nullable=False),
+    _key("number", Integer),
+    *_given(Text, "time", "token", "analyst", "dataset", "action"),
+    *_optional(Text, "request"),
+    *_given(Text, "asked"),
+    *_given(String(64), "sealed"),
 )
 JOBS: Final = Table(
     "chary_jobs",
     TABLES,
-    Column("job", String(32), primary_key=True),
-    Column("analyst", Text, nullable=False),
-    Column("dataset", Text, nullable=False),
-    Column("asked", Text, nullable=False),
-    Column("request", Text, nullable=False),
-    Column("state", String(16), nullable=False),
-    Column("step", String(16), nullable=False),
-    Column("problem", Text),
-    Column("touched", Float, nullable=False),
+    _key("job", String(32)),
+    *_given(Text, "analyst", "dataset", "asked", "request"),
+    *_given(String(16), "state", "step"),
+    *_optional(Text, "problem"),
+    *_given(Float, "touched"),
 )
 REQUESTS: Final = Table(
     "chary_requests",
     TABLES,
-    Column("dataset", Text, primary_key=True),
-    Column("analyst", Text, primary_key=True),
-    Column("request", Text, primary_key=True),
-    Column("call", Integer),
+    *(_key(name, Text) for name in ("dataset", "analyst", "request")),
+    *_optional(Integer, "call"),
 )
-PUBLISHED: Final = Table(
-    "chary_published",
-    TABLES,
-    Column("number", Integer, primary_key=True),
-    Column("dataset", Text, nullable=False),
-    Column("time", Text, nullable=False),
-    Column("report", Text, nullable=False),
-)
+PUBLISHED: Final = Table("chary_published", TABLES, _key("number", Integer), *_given(Text, "dataset", "time", "report"))
 STANDING: Final = Table(
     "chary_standing",
     TABLES,
-    Column("standing", String(16), primary_key=True),
-    Column("analyst", Text, nullable=False),
-    Column("token", Text, nullable=False),
-    Column("dataset", Text, nullable=False),
-    Column("asked", Text, nullable=False),
-    Column("every", Text, nullable=False),
-    Column("share", Text, nullable=False),
-    Column("tell", String(8), nullable=False),
-    Column("webhook", Text),
-    Column("created", Float, nullable=False),
-    Column("state", String(16), nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("looked", Float, nullable=False),
-    Column("charged", Float, nullable=False),
-    Column("hits", Integer, nullable=False),
-    Column("runs", Integer, nullable=False),
-    Column("busy", Float, nullable=False),
-    # From layout 2 on: the version of the rows when it went on after a pause, until when nothing is sent of it.
-    Column("resumed", Integer),
-    Column("silenced", Float),
+    _key("standing", String(16)),
+    *_given(Text, "analyst", "token", "dataset", "asked", "every", "share"),
+    *_given(String(8), "tell"),
+    *_optional(Text, "webhook"),
+    *_given(Float, "created"),
+    *_given(String(16), "state"),
+    *_given(Integer, "version"),
+    *_given(Float, "looked", "charged"),
+    *_given(Integer, "hits", "runs"),
+    *_given(Float, "busy"),
+    # From layout 2 on: the version of the rows at which it resumed after a pause, and until when it is silenced.
+    *_optional(Integer, "resumed"),
+    *_optional(Float, "silenced"),
 )
 TOLD: Final = Table(
     "chary_told",
     TABLES,
-    Column("number", Integer, primary_key=True),
-    Column("standing", String(16), nullable=False),
-    Column("analyst", Text, nullable=False),
-    Column("dataset", Text, nullable=False),
-    Column("time", Text, nullable=False),
-    Column("kind", String(16), nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("call", Integer),
-    Column("detail", Text, nullable=False),
-    Column("webhook", Text),
-    Column("tries", Integer, nullable=False),
-    Column("due", Float),
+    _key("number", Integer),
+    *_given(String(16), "standing"),
+    *_given(Text, "analyst", "dataset", "time"),
+    *_given(String(16), "kind"),
+    *_given(Integer, "version"),
+    *_optional(Integer, "call"),
+    *_given(Text, "detail"),
+    *_optional(Text, "webhook"),
+    *_given(Integer, "tries"),
+    *_optional(Float, "due"),
     # From layout 2 on.
-    Column("severity", String(16)),
-    Column("note", Text),
-    Column("groups", Text),
-    Column("silenced", Boolean),
-    Column("acknowledged", Text),
-    Column("acknowledged_by", Text),
+    *_optional(String(16), "severity"),
+    *_optional(Text, "note", "groups"),
+    *_optional(Boolean, "silenced"),
+    *_optional(Text, "acknowledged", "acknowledged_by"),
     UniqueConstraint("standing", "kind", "version"),
 )
-RATES: Final = Table(
-    "chary_rates",
-    TABLES,
-    Column("name", Text, primary_key=True),
-    Column("left", Float, nullable=False),
-    Column("at", Float, nullable=False),
-)
+RATES: Final = Table("chary_rates", TABLES, _key("name", Text), *_given(Float, "left", "at"))
