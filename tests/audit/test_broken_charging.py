@@ -30,7 +30,7 @@ DEAR, PRIORS = even(1), {"odd": "odd", "even": "even"}
 def shown_of_a_stream(times):
     """What the sum of all counts shows that a stream tells once its first answer has used up all counters."""
     source, sides = Seeded(1), []
-    for rows in IN_ALL_OR_NONE.opened():
+    for rows in IN_ALL_OR_NONE():
         run = renyi(1, "0.18")(1).opened(rows, source).start(STREAM)
         asked = run.plan(*QUESTION, above=-200)
         price, values = asked.price(run._spine.filter), [reading.run() for reading in asked.reads(rows)]
@@ -56,7 +56,7 @@ def race_told(race, price, left, source, value):
 def shown_of_a_race(times, epsilon):
     """What the answers of a race show that was opened under a budget of this epsilon."""
     source, sides = Seeded(1), []
-    for rows in COUNTED.opened():
+    for rows in COUNTED():
         session = renyi(epsilon)(1).opened(rows, source)
         race = session.start(MultiTarget(list(PRIORS))).plan(DEAR, priors=PRIORS)
         price, left = race.price(session.spine.filter), (session.spine.filter.capacity - session.spent.amount).main

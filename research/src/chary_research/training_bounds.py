@@ -38,12 +38,7 @@ def sampled_law(*, dimension: int, lipschitz: Number = 1, diameter: Number = 1, 
 
 
 def published_shape(
-    assumed: Assumptions,
-    *,
-    size: int,
-    epsilon: Number,
-    delta: Number = 0,
-    exponent: Number | None = None,
+    assumed: Assumptions, *, size: int, epsilon: Number, delta: Number = 0, exponent: Number | None = None
 ) -> float:
     """The bounds of [GROW] Table 1 UP TO CONSTANTS and logarithms of size and beta: rates to compare, no promise.
 

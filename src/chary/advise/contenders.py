@@ -174,12 +174,7 @@ def _check_monotone(wanted: options.Wanted) -> None:
 
 
 def sparse(
-    wanted: options.Wanted,
-    room: options.Room,
-    *,
-    form: Form = "tuned",
-    delta: Fraction = Fraction(0),
-    **terms: bool,
+    wanted: options.Wanted, room: options.Room, *, form: Form = "tuned", delta: Fraction = Fraction(0), **terms: bool
 ) -> options.Option:
     """A sparse vector of this form; `monotone=True` is for questions that all move in one direction."""
     if terms.get("monotone"):

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from multiprocessing import get_context
 from typing import Any
 
@@ -13,11 +13,11 @@ from chary import noise
 from chary.amounts import Amount
 from chary.audit import enumeration, exact_audits, findings
 from chary.audit.cases import choices, releases, runs, tests
-from chary.audit.transcripts import Chained, OpenedUnder, Played, ReadOnce, Script, WorstCase, opened_alike, played
+from chary.audit.transcripts import Chained, OpenedUnder, Played, Script, WorstCase, opened_once, played
 from chary.calls.algorithm import Algorithm
 from chary.calls.call import Call
 from chary.calls.compute import RunAlgorithm
-from chary.data import CSVFormat, NeighborRelation, Neighbors, Rows
+from chary.data import CSVFormat, Neighbors, Rows
 from chary.errors import InvalidParameter
 from chary.filters import Budget
 from chary.numbers import whole
@@ -72,14 +72,8 @@ def audit(
     (1.0, False, True)
     """
 
-    def opened() -> tuple[Rows, Rows]:
-        told = NeighborRelation(neighbors, privacy_unit)
-        first, second = (
-            ReadOnce.open(given, neighbor_relation=told, table=table, columns=columns, csv=csv)
-            for given in (here, there)
-        )
-        return first, second
-
+    how: dict[str, Any] = {"table": table, "columns": columns, "csv": csv}
+    opened = partial(opened_once, here, there, neighbors, privacy_unit, **how)
     under = OpenedUnder() if budget is None else OpenedUnder(budget, filter)
     whole_budget = budget is not None and not isinstance(asked, (Algorithm, Call))
     ways = {1: _ask(asked), 2: _ask(asked if weaker is None else weaker)}
@@ -111,7 +105,8 @@ def audit_case(
     """Audit one kind, and the same with half the noise: exactly where its outcomes can be enumerated."""
     began = time.perf_counter()
     with case.opened() as pair:
-        if not opened_alike(*pair):
+        # Everything public is to be the same: columns, types, unit, relation.
+        if pair[0].fingerprint() != pair[1].fingerprint():
             return findings.Audited(case.kind, 0, 0, math.inf, None, True, "how the rows are read", 0, 0)
         try:
             found = _enumerated(case, pair, power)

@@ -15,7 +15,7 @@ from chary.calls.call import Call
 from chary.calls.run import Opening, RunKind, run_of
 from chary.core.plan import Data, Plan, Result
 from chary.core.transaction import Spine
-from chary.data import NeighborRelation, Reading, Rows, RowTable
+from chary.data import NeighborRelation, Neighbors, Reading, Rows, RowTable
 from chary.data.engines.protocol import ElementReading, LivingReading
 from chary.data.queries.ordered import Mark, Ordered
 from chary.data.queries.query import Query
@@ -74,6 +74,12 @@ class ReadOnce(RowTable):
     def end(self) -> None:
         """Release the engine."""
         super().close()
+
+
+def opened_once(here: Any, there: Any, neighbors: Neighbors | str, unit: str | None, **how: Any) -> tuple[Rows, Rows]:
+    """Two neighbouring databases, as rows that are read once; `how` as in `chary.open`."""
+    how["neighbor_relation"] = NeighborRelation(neighbors, unit)
+    return ReadOnce.open(here, **how), ReadOnce.open(there, **how)
 
 
 @dataclass
@@ -262,17 +268,6 @@ class Step:
         return self.plan.run(Data(self.values, source, secret, None, self.price))
 
 
-def opened_alike(here: Rows, there: Rows) -> bool:
-    """Whether everything public about the two is the same: columns, types, unit, relation."""
-    return here.fingerprint() == there.fingerprint()
-
-
-def ended(*pair: Rows) -> None:
-    """Release what was opened for an audit."""
-    for rows in pair:
-        (rows.end if isinstance(rows, ReadOnce) else rows.close)()
-
-
 # A kind of call with the neighbours and the question that show most of it.
 
 # The delta at which calls are audited that have no pure bound: the guarantee holds at every delta, and at a tiny one
@@ -285,20 +280,16 @@ Columns = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Tables:
-    """Two neighbouring tables by their columns. `unit=None` makes each row a unit."""
+    """Two neighbouring tables by their columns, opened by a call. `unit=None` makes each row a unit."""
 
     here: Columns
     there: Columns
     unit: str | None = "unit"
     neighbors: str = "add_remove"
 
-    def opened(self) -> tuple[Rows, Rows]:
+    def __call__(self) -> tuple[Rows, Rows]:
         """Both, as rows that are read once."""
-        neighbor_relation = NeighborRelation(self.neighbors, self.unit)
-        here, there = (
-            ReadOnce.open(pa.table(dict(c)), neighbor_relation=neighbor_relation) for c in (self.here, self.there)
-        )
-        return here, there
+        return opened_once(pa.table(dict(self.here)), pa.table(dict(self.there)), self.neighbors, self.unit)
 
 
 @dataclass(frozen=True)
@@ -339,7 +330,8 @@ class WorstCase:
         try:
             yield pair
         finally:
-            ended(*pair)
+            for rows in pair:
+                (rows.end if isinstance(rows, ReadOnce) else rows.close)()
 
 
 def renyi(epsilon: int = 1, grain: Any = None) -> Callable[[int], OpenedUnder]:

@@ -318,10 +318,7 @@ def _noise(least: optimum.Problem, largest: optimum.Problem, *, pure: bool, most
 
 
 def draw_curve(
-    curve: Sequence[TrainingRun] | Improving,
-    path: Path | str,
-    *,
-    measured: Mapping[str, Sequence[float]] | None = None,
+    curve: Sequence[TrainingRun] | Improving, path: Path | str, *, measured: Mapping[str, Sequence[float]] | None = None
 ) -> None:
     """Left what is promised at each size, with excess risks measured at the same sizes, by name; right the epsilons.
 

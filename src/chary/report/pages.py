@@ -151,12 +151,7 @@ def _part(report: Reported, found: ReportedDataset, *, pictured: bool) -> dict[s
     for place, (call, chart) in enumerate(charts.items(), 1):
         drawn[call] = _drawn(chart)
         report.tell("drawing pictures", place, len(charts))
-    return {
-        "found": found,
-        "budget": _drawn(budget_chart(found)),
-        "hits": _drawn(hits_chart(found)),
-        "charts": drawn,
-    }
+    return {"found": found, "budget": _drawn(budget_chart(found)), "hits": _drawn(hits_chart(found)), "charts": drawn}
 
 
 def _drawn(chart: Chart | None) -> Markup | None:

@@ -42,7 +42,7 @@ def _bit(promise: Promise, prior: str) -> Law:
 
     call = RunAlgorithm(Algorithm("bit", told, epsilon=size), prior=prior)
     terms = OpenedUnder(promise.budget, promise.filter, promise.grain)
-    case = WorstCase("bit", lambda k: call, SIDES.opened, lambda k: terms)
+    case = WorstCase("bit", lambda k: call, SIDES, lambda k: terms)
     with case.opened() as pair:
         spine = terms.opened(pair[0], None).spine
         price, capacity = call.plan(spine).price(spine.filter), spine.filter.capacity.main

@@ -77,13 +77,7 @@ def link(register: pa.Table, release: pa.Table, on: Sequence[str]) -> list[tuple
 
 
 def linkage(
-    rows: Any,
-    *,
-    quasi: Sequence[str],
-    sensitive: str,
-    epsilon: Number,
-    table: str | None = None,
-    seed: int | None = 0,
+    rows: Any, *, quasi: Sequence[str], sensitive: str, epsilon: Number, table: str | None = None, seed: int | None = 0
 ) -> Linkage:
     """Re-identify the rows of an "anonymised" table, and ask a session about the same people.
 

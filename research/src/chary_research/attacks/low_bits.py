@@ -49,12 +49,7 @@ class LowBits:
 
 
 def low_bits(
-    *,
-    epsilon: Number,
-    people: int = 0,
-    sessions: int = 400,
-    seed: int | None = 0,
-    on_progress: Progress | None = None,
+    *, epsilon: Number, people: int = 0, sessions: int = 400, seed: int | None = 0, on_progress: Progress | None = None
 ) -> LowBits:
     """Distinguish a count of `people` from one more by the last bits of a noisy answer.
 

@@ -564,8 +564,7 @@ class AlarmSpending(Experiment):
                 "with less noise the filter with published costs ends first", all(own < other for own, other in early)
             ),
             Trend(
-                "with more noise our Renyi cost uses less than a third of the losses",
-                all(3 * a < b for a, b in late),
+                "with more noise our Renyi cost uses less than a third of the losses", all(3 * a < b for a, b in late)
             ),
             Trend("with more noise a year costs less", self._less(found)),
         ]

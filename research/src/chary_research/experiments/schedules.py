@@ -7,13 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from chary.accounting.schedules import (
-    EpochRuns,
-    EveryRun,
-    ScheduleRuns,
-    best_growth,
-    epochs_error,
-)
+from chary.accounting.schedules import EpochRuns, EveryRun, ScheduleRuns, best_growth, epochs_error
 from chary.data import NeighborRelation, count
 from chary.growth import CountsBox
 from chary.noise import Seeded, Source

@@ -54,44 +54,34 @@ def small_database(k: int) -> calls.SmallDatabase:
 
 
 CHOICES = [
-    WorstCase("choose", lambda k: calls.Choose(KEYED, epsilon=k), MOVED.opened),
-    WorstCase("choose with the lead", lambda k: calls.Choose(KEYED, epsilon=k, lead=True), MOVED.opened),
+    WorstCase("choose", lambda k: calls.Choose(KEYED, epsilon=k), MOVED),
+    WorstCase("choose with the lead", lambda k: calls.Choose(KEYED, epsilon=k, lead=True), MOVED),
+    WorstCase("choose by inverse sensitivity", lambda k: calls.Choose(KEYED, epsilon=k, mechanism="inverse"), MOVED),
     WorstCase(
-        "choose by inverse sensitivity", lambda k: calls.Choose(KEYED, epsilon=k, mechanism="inverse"), MOVED.opened
+        "choose by the exponential mechanism", lambda k: calls.Choose(KEYED, epsilon=k, mechanism="exponential"), SELDOM
+    ),
+    WorstCase("most_common", lambda k: calls.MostCommon("place", among=PLACES, epsilon=k), MOVED),
+    WorstCase("majority", lambda k: calls.Majority("place = 'a'", epsilon=k), MOVED),
+    WorstCase("top", lambda k: calls.TopK(KEYED, k=1, epsilon=k), MOVED),
+    WorstCase("select", lambda k: calls.Select(["place = 'a'", "place = 'b'"], above=2, epsilon=k), MOVED),
+    WorstCase(
+        "select by draws: a hit", lambda k: calls.Select(["place = 'a'"], above=2, hits=4), ADDED, renyi(), priced=True
     ),
     WorstCase(
-        "choose by the exponential mechanism",
-        lambda k: calls.Choose(KEYED, epsilon=k, mechanism="exponential"),
-        SELDOM.opened,
-    ),
-    WorstCase("most_common", lambda k: calls.MostCommon("place", among=PLACES, epsilon=k), MOVED.opened),
-    WorstCase("majority", lambda k: calls.Majority("place = 'a'", epsilon=k), MOVED.opened),
-    WorstCase("top", lambda k: calls.TopK(KEYED, k=1, epsilon=k), MOVED.opened),
-    WorstCase("select", lambda k: calls.Select(["place = 'a'", "place = 'b'"], above=2, epsilon=k), MOVED.opened),
-    WorstCase(
-        "select by draws: a hit",
-        lambda k: calls.Select(["place = 'a'"], above=2, hits=4),
-        ADDED.opened,
-        renyi(),
-        priced=True,
-    ),
-    WorstCase(
-        "greedy of counts",
-        lambda k: calls.Greedy(["place = 'a'", "place = 'b'"], above=2, epsilon=k, k=1),
-        ADDED.opened,
+        "greedy of counts", lambda k: calls.Greedy(["place = 'a'", "place = 'b'"], above=2, epsilon=k, k=1), ADDED
     ),
     WorstCase(
         "choose by Gaussian noise",
         lambda k: calls.Choose(KEYED, epsilon=k, mechanism="gaussian", low=0, high=1),
-        FARTHEST.opened,
+        FARTHEST,
         transcripts=4000,
     ),
     WorstCase("label", lambda k: calls.Label(0, epsilon=k), FEW, quick=True),
     WorstCase("label of a guess", lambda k: calls.Label(0, guess="yes", epsilon=k), FEW),
     WorstCase("label where it is clear", lambda k: calls.Label(0, epsilon=k, clear=True), FEW),
     WorstCase("agreement", lambda k: calls.Agreement(0, above=6, expect="low", epsilon=k), CLOSE),
-    WorstCase("small_database", small_database, CELL.opened),
-    WorstCase("mwem", lambda k: calls.MWEM(**UNIVERSE, queries=[IN_A, IN_B], rounds=1, epsilon=k), EVEN.opened),
+    WorstCase("small_database", small_database, CELL),
+    WorstCase("mwem", lambda k: calls.MWEM(**UNIVERSE, queries=[IN_A, IN_B], rounds=1, epsilon=k), EVEN),
 ]
 
 # Worst-case neighbours of choices among candidates that callers bring, by scores, distances or private algorithms.
@@ -189,15 +179,15 @@ def twice(k: int) -> OpenedUnder:
 
 
 CANDIDATES = [
-    WorstCase("exponential_mechanism", by_counts, ONE_MORE.opened),
-    WorstCase("exponential_mechanism of a function", by_scores, REPLACED.opened),
+    WorstCase("exponential_mechanism", by_counts, ONE_MORE),
+    WorstCase("exponential_mechanism of a function", by_scores, REPLACED),
     WorstCase(
         "exponential_mechanism by distances",
         lambda k: calls.ExponentialMechanism([0, 14], distance=count(), epsilon=k),
-        TWO_OR_ONE.opened,
+        TWO_OR_ONE,
     ),
-    WorstCase("exponential_mechanism by distances of a function", by_distances, TWO_OR_ONE.opened),
-    WorstCase("greedy", in_turn, TWO_OR_ONE.opened, twice, whole=True, transcripts=SESSIONS),
-    WorstCase("greedy by rounds", by_the_best, TWO_OR_ONE.opened, twice, whole=True, transcripts=SESSIONS),
-    WorstCase("widen of a selection", reselected, TWO_OR_ONE.opened, twice, transcripts=SESSIONS),
+    WorstCase("exponential_mechanism by distances of a function", by_distances, TWO_OR_ONE),
+    WorstCase("greedy", in_turn, TWO_OR_ONE, twice, whole=True, transcripts=SESSIONS),
+    WorstCase("greedy by rounds", by_the_best, TWO_OR_ONE, twice, whole=True, transcripts=SESSIONS),
+    WorstCase("widen of a selection", reselected, TWO_OR_ONE, twice, transcripts=SESSIONS),
 ]

@@ -37,30 +37,28 @@ ONE_BIT = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, n
 KEYED = count().by("place", PLACES, max_groups_per_unit=3)
 
 NUMBERS = [
-    WorstCase("release", lambda k: calls.Release(count(), epsilon=k), ONE_MORE.opened, quick=True),
-    WorstCase("release of keys", lambda k: calls.Release(KEYED, rho=f"{k * k / 2}"), EVERYWHERE.opened, renyi(2)),
-    WorstCase("release by delta", lambda k: calls.Release(count(), epsilon=k, delta="0.05"), ONE_MORE.opened, renyi(2)),
-    WorstCase(
-        "histogram", lambda k: calls.Histogram("age", bins=[0, 4, 9], epsilon=k, max_groups_per_unit=1), OLDER.opened
-    ),
-    WorstCase("marginal", lambda k: calls.Marginal({"place": PLACES}, epsilon=k, max_groups_per_unit=1), MOVED.opened),
-    WorstCase("quantile", lambda k: calls.Quantile("age", 0.5, **AGES, epsilon=k), MEDIAN.opened),
+    WorstCase("release", lambda k: calls.Release(count(), epsilon=k), ONE_MORE, quick=True),
+    WorstCase("release of keys", lambda k: calls.Release(KEYED, rho=f"{k * k / 2}"), EVERYWHERE, renyi(2)),
+    WorstCase("release by delta", lambda k: calls.Release(count(), epsilon=k, delta="0.05"), ONE_MORE, renyi(2)),
+    WorstCase("histogram", lambda k: calls.Histogram("age", bins=[0, 4, 9], epsilon=k, max_groups_per_unit=1), OLDER),
+    WorstCase("marginal", lambda k: calls.Marginal({"place": PLACES}, epsilon=k, max_groups_per_unit=1), MOVED),
+    WorstCase("quantile", lambda k: calls.Quantile("age", 0.5, **AGES, epsilon=k), MEDIAN),
     WorstCase(
         "quantiles",
         lambda k: calls.Quantile("age", [0.25, 0.5], bounds=(0, 2 * HALF_WAY), max_rows_per_unit=1, epsilon=3 * k),
-        LOWER.opened,
+        LOWER,
         seen=lambda told: [place > HALF_WAY for place in told["places"]],
     ),
     WorstCase(
         "quantile of groups",
         lambda k: calls.Quantile("age", 0.5, bounds=(0, 1), epsilon=k, groups={"place": PLACES[:2]}),
-        ACROSS.opened,
+        ACROSS,
     ),
-    WorstCase("fraction", lambda k: calls.Proportion("place = 'a'", epsilon=k), MOVED.opened),
+    WorstCase("fraction", lambda k: calls.Proportion("place = 'a'", epsilon=k), MOVED),
     WorstCase(
         "randomized_values of a condition",
         lambda k: calls.RandomizedValues(condition="place = 'a'", epsilon=k),
-        ONE_BIT.opened,
+        ONE_BIT,
     ),
 ]
 
@@ -114,37 +112,27 @@ def reported(k: int, form: Literal["category", "optimised", "symmetric"]) -> cal
 
 IN_EACH = [count(condition) for condition in CONDITIONS]
 SUMS = [
-    WorstCase("release_all", lambda k: calls.ReleaseAll(IN_EACH, epsilon=k), BOTH.opened),
-    WorstCase("release_all of groups", lambda k: calls.ReleaseAll([*IN_EACH, count()], epsilon=k), GROUPS.opened),
-    WorstCase("release_all by rho", lambda k: calls.ReleaseAll(IN_EACH, rho=f"{k * k / 2}"), BOTH.opened, renyi(2)),
-    WorstCase("matrix_mechanism", measured, ONE_CELL.opened, transcripts=OF_ESTIMATES),
+    WorstCase("release_all", lambda k: calls.ReleaseAll(IN_EACH, epsilon=k), BOTH),
+    WorstCase("release_all of groups", lambda k: calls.ReleaseAll([*IN_EACH, count()], epsilon=k), GROUPS),
+    WorstCase("release_all by rho", lambda k: calls.ReleaseAll(IN_EACH, rho=f"{k * k / 2}"), BOTH, renyi(2)),
+    WorstCase("matrix_mechanism", measured, ONE_CELL, transcripts=OF_ESTIMATES),
+    WorstCase("matrix_mechanism of marginals", lambda k: marginals(epsilon=k), ONE_CELL, transcripts=OF_ESTIMATES),
     WorstCase(
-        "matrix_mechanism of marginals", lambda k: marginals(epsilon=k), ONE_CELL.opened, transcripts=OF_ESTIMATES
+        "matrix_mechanism by rho", lambda k: marginals(rho=f"{k * k / 2}"), ONE_CELL, renyi(2), transcripts=OF_ESTIMATES
     ),
-    WorstCase(
-        "matrix_mechanism by rho",
-        lambda k: marginals(rho=f"{k * k / 2}"),
-        ONE_CELL.opened,
-        renyi(2),
-        transcripts=OF_ESTIMATES,
-    ),
-    WorstCase("principal_components", lambda k: components("long", epsilon=k), CORNER.opened, transcripts=OF_ESTIMATES),
+    WorstCase("principal_components", lambda k: components("long", epsilon=k), CORNER, transcripts=OF_ESTIMATES),
     WorstCase(
         "principal_components by rho",
         lambda k: components("long", "wide", rho=f"{k * k / 2}"),
-        CORNER.opened,
+        CORNER,
         renyi(2),
         transcripts=OF_ESTIMATES,
     ),
-    WorstCase("linear_regression", lambda k: regressed(epsilon=k), CORNER.opened, transcripts=OF_ESTIMATES),
+    WorstCase("linear_regression", lambda k: regressed(epsilon=k), CORNER, transcripts=OF_ESTIMATES),
     WorstCase(
-        "linear_regression by rho",
-        lambda k: regressed(rho=f"{k * k / 2}"),
-        CORNER.opened,
-        renyi(2),
-        transcripts=OF_ESTIMATES,
+        "linear_regression by rho", lambda k: regressed(rho=f"{k * k / 2}"), CORNER, renyi(2), transcripts=OF_ESTIMATES
     ),
-    WorstCase("randomized_values", lambda k: reported(k, "category"), ONE_VALUE.opened),
-    WorstCase("randomized_values in the optimised form", lambda k: reported(k, "optimised"), ONE_VALUE.opened),
-    WorstCase("randomized_values in the symmetric form", lambda k: reported(k, "symmetric"), ONE_VALUE.opened),
+    WorstCase("randomized_values", lambda k: reported(k, "category"), ONE_VALUE),
+    WorstCase("randomized_values in the optimised form", lambda k: reported(k, "optimised"), ONE_VALUE),
+    WorstCase("randomized_values in the symmetric form", lambda k: reported(k, "symmetric"), ONE_VALUE),
 ]

@@ -147,22 +147,18 @@ def race(k: int) -> Chained:
 
 
 RUNS = [
-    WorstCase("growing_sparse_test", growing_sparse, ROWS.opened, transcripts=10_000),
+    WorstCase("growing_sparse_test", growing_sparse, ROWS, transcripts=10_000),
     WorstCase(
-        "above_threshold_test",
-        above_threshold,
-        halves(HALTING).opened,
-        lambda k: OpenedUnder(Budget(2 * k)),
-        whole=True,
+        "above_threshold_test", above_threshold, halves(HALTING), lambda k: OpenedUnder(Budget(2 * k)), whole=True
     ),
-    WorstCase("multiplicative_weights_ask", lambda k: once(calls.PMW(**UNIVERSE, epsilon=k), IN_A), ROWS.opened),
-    WorstCase("scheduled_run", scheduled, ROWS.opened),
-    WorstCase("continual_step", lambda k: continual(3, epsilon=k), ROWS.opened),
-    WorstCase("continual_step by the root", lambda k: continual(3, rho=f"{k * k / 4}"), ROWS.opened, renyi(2)),
-    WorstCase("alert_ask", alerted, COUNTED.opened, renyi(16, "0.5"), priced=True, hits_only=True),
-    WorstCase("individual_ask", individual, COUNTED.opened, renyi(16, "0.5"), priced=True, hits_only=True),
-    WorstCase("self_reporting_test", self_reporting, ABOVE.opened, pure, whole=True, transcripts=3000),
-    WorstCase("best_of_call", race, COUNTED.opened, renyi(2, "0.25"), priced=True),
+    WorstCase("multiplicative_weights_ask", lambda k: once(calls.PMW(**UNIVERSE, epsilon=k), IN_A), ROWS),
+    WorstCase("scheduled_run", scheduled, ROWS),
+    WorstCase("continual_step", lambda k: continual(3, epsilon=k), ROWS),
+    WorstCase("continual_step by the root", lambda k: continual(3, rho=f"{k * k / 4}"), ROWS, renyi(2)),
+    WorstCase("alert_ask", alerted, COUNTED, renyi(16, "0.5"), priced=True, hits_only=True),
+    WorstCase("individual_ask", individual, COUNTED, renyi(16, "0.5"), priced=True, hits_only=True),
+    WorstCase("self_reporting_test", self_reporting, ABOVE, pure, whole=True, transcripts=3000),
+    WorstCase("best_of_call", race, COUNTED, renyi(2, "0.25"), priced=True),
 ]
 
 # The worst case of a sketch: one register and the one element that falls into it, by exact distributions.
@@ -234,4 +230,4 @@ def sketched(k: int) -> Chained:
     return Chained(opening, (lambda run: run.plan(),))
 
 
-SKETCHES = [WorstCase("sketch_release_if", sketched, ONE_OR_NONE.opened, law=register_law)]
+SKETCHES = [WorstCase("sketch_release_if", sketched, ONE_OR_NONE, law=register_law)]

@@ -58,7 +58,7 @@ def even(k: int, parts: int = 1) -> calls.Algorithm:
 
 # Just below e and its fourth root.
 LIKELIER = {1: Fraction(2718, 1000), 4: Fraction(1284, 1000)}
-SHARP: Any = COUNTED.opened, renyi()
+
 ZONES: dict[str, Any] = {"low": 6, "high": 8}
 SMALL = renyi(4, "0.25")
 AGREED = 8
@@ -97,11 +97,11 @@ def agreed(keyed: bool) -> Chained:
 
 
 THRESHOLDS = [
-    WorstCase("test", lambda k: calls.ThresholdTest(count(), above=6, epsilon=k), COUNTED.opened, quick=True),
+    WorstCase("test", lambda k: calls.ThresholdTest(count(), above=6, epsilon=k), COUNTED, quick=True),
     WorstCase(
         "test: a hit",
         lambda k: calls.ThresholdTest(count(), above=6, epsilon=k / 4),
-        COUNTED.opened,
+        COUNTED,
         SMALL,
         priced=True,
         quick=True,
@@ -109,73 +109,59 @@ THRESHOLDS = [
     WorstCase(
         "optimal threshold test: a hit",
         lambda k: calls.ThresholdTest(count(), above=6, hits=4),
-        COUNTED.opened,
+        COUNTED,
         renyi(),
         priced=True,
     ),
-    WorstCase("test of keys", lambda k: calls.ThresholdTest(KEYED, above=2, epsilon=k), BOTH.opened),
+    WorstCase("test of keys", lambda k: calls.ThresholdTest(KEYED, above=2, epsilon=k), BOTH),
     # What a hit costs is that of one key: others, which neighbours do not tell apart, would be charged besides.
     WorstCase(
         "optimal threshold test of keys",
         lambda k: calls.ThresholdTest(ALONE, above=2, hits=4),
-        LONGER.opened,
+        LONGER,
         renyi(),
         priced=True,
     ),
-    WorstCase("release_if", lambda k: calls.ReleaseIf(count(), above=6, epsilon=k), COUNTED.opened),
-    WorstCase("widen", revised, COUNTED.opened),
-    WorstCase("release_if of keys", lambda k: calls.ReleaseIf(KEYED, above=2, epsilon=k), BOTH.opened, quick=True),
-    WorstCase("call", lambda k: calls.RunAlgorithm(noisy_size(k), prior=5), COUNTED.opened),
+    WorstCase("release_if", lambda k: calls.ReleaseIf(count(), above=6, epsilon=k), COUNTED),
+    WorstCase("widen", revised, COUNTED),
+    WorstCase("release_if of keys", lambda k: calls.ReleaseIf(KEYED, above=2, epsilon=k), BOTH, quick=True),
+    WorstCase("call", lambda k: calls.RunAlgorithm(noisy_size(k), prior=5), COUNTED),
+    WorstCase("boundary of a pair", lambda k: calls.Boundary(noisy_size(k), runs=2, publish=True), COUNTED),
+    WorstCase("boundary", lambda k: calls.Boundary(even(k)), COUNTED),
+    WorstCase("boundary: a hit", lambda k: calls.Boundary(even(k, 4)), COUNTED, SMALL, priced=True),
+    WorstCase("boundary of runs", lambda k: calls.Boundary(even(k), runs=2), COUNTED),
     WorstCase(
-        "boundary of a pair",
-        lambda k: calls.Boundary(noisy_size(k), runs=2, publish=True),
-        COUNTED.opened,
+        "publish_if", lambda k: calls.PublishIf(noisy_size(k), when=calls.When("six", lambda s: s >= 6)), COUNTED
     ),
-    WorstCase("boundary", lambda k: calls.Boundary(even(k)), COUNTED.opened),
-    WorstCase("boundary: a hit", lambda k: calls.Boundary(even(k, 4)), COUNTED.opened, SMALL, priced=True),
-    WorstCase("boundary of runs", lambda k: calls.Boundary(even(k), runs=2), COUNTED.opened),
+    WorstCase("widen of an algorithm", extended, COUNTED),
+    WorstCase("track", lambda k: calls.OnChange(count(), step=2, epsilon=k), COUNTED),
+    WorstCase("classify by two", lambda k: calls.Classify(count(), **ZONES, epsilon=k), COUNTED),
     WorstCase(
-        "publish_if", lambda k: calls.PublishIf(noisy_size(k), when=calls.When("six", lambda s: s >= 6)), COUNTED.opened
+        "classify by two: a hit", lambda k: calls.Classify(count(), **ZONES, epsilon=k / 4), COUNTED, SMALL, priced=True
     ),
-    WorstCase("widen of an algorithm", extended, COUNTED.opened),
-    WorstCase("track", lambda k: calls.OnChange(count(), step=2, epsilon=k), COUNTED.opened),
-    WorstCase("classify by two", lambda k: calls.Classify(count(), **ZONES, epsilon=k), COUNTED.opened),
+    WorstCase("classify by one", lambda k: calls.Classify(count(), above=6, epsilon=k), COUNTED),
     WorstCase(
-        "classify by two: a hit",
-        lambda k: calls.Classify(count(), **ZONES, epsilon=k / 4),
-        COUNTED.opened,
-        SMALL,
-        priced=True,
+        "classify by one: a hit", lambda k: calls.Classify(count(), above=6, epsilon=k / 4), COUNTED, SMALL, priced=True
     ),
-    WorstCase("classify by one", lambda k: calls.Classify(count(), above=6, epsilon=k), COUNTED.opened),
-    WorstCase(
-        "classify by one: a hit",
-        lambda k: calls.Classify(count(), above=6, epsilon=k / 4),
-        COUNTED.opened,
-        SMALL,
-        priced=True,
-    ),
-    WorstCase("classify", lambda k: calls.Classify(SINGLE, epsilon=k), SELDOM.opened),
-    WorstCase("classify: a hit", lambda k: calls.Classify(SINGLE, epsilon=k / 4), SELDOM.opened, SMALL, priced=True),
+    WorstCase("classify", lambda k: calls.Classify(SINGLE, epsilon=k), SELDOM),
+    WorstCase("classify: a hit", lambda k: calls.Classify(SINGLE, epsilon=k / 4), SELDOM, SMALL, priced=True),
     WorstCase(
         "classify by two by draws: a hit",
         lambda k: calls.Classify(count(), **ZONES, hits=4),
-        COUNTED.opened,
+        COUNTED,
         renyi(),
         priced=True,
     ),
     WorstCase(
         "classify by one by draws: a hit",
         lambda k: calls.Classify(count(), above=5, hits=4),
-        COUNTED.opened,
+        COUNTED,
         renyi(),
         priced=True,
     ),
-    WorstCase(
-        "classify by draws: a hit", lambda k: calls.Classify(SINGLE, hits=4), LONGER.opened, renyi(), priced=True
-    ),
-    WorstCase("agreed_test", lambda k: agreed(False), COUNTED.opened, renyi(), priced=True),
-    WorstCase("agreed_watch", lambda k: agreed(True), BOTH.opened, renyi(), priced=True),
+    WorstCase("classify by draws: a hit", lambda k: calls.Classify(SINGLE, hits=4), LONGER, renyi(), priced=True),
+    WorstCase("agreed_test", lambda k: agreed(False), COUNTED, renyi(), priced=True),
+    WorstCase("agreed_watch", lambda k: agreed(True), BOTH, renyi(), priced=True),
 ]
 
 # Worst-case neighbours of sparse vectors: misses that move up, and a hit that moves down.
@@ -251,22 +237,15 @@ def of_the_round(told: Any) -> float:
 
 
 SPARSE_VECTORS = [
-    WorstCase("sparse_test", one_sided, MOVED.opened),
-    WorstCase("sparse_watch", lambda k: one_sided(k, values=True), MOVED.opened),
+    WorstCase("sparse_test", one_sided, MOVED),
+    WorstCase("sparse_watch", lambda k: one_sided(k, values=True), MOVED),
     WorstCase(
         "sparse_watch in the tuned form with values",
         lambda k: sparse(k, "tuned", values=True),
-        CROSSING.opened,
+        CROSSING,
         seen=last_is_high,
     ),
-    WorstCase("sparse_watch in the published form", lambda k: sparse(k, "published"), CROSSING.opened),
-    WorstCase("sparse_watch in the tuned form", lambda k: sparse(k, "tuned"), CROSSING.opened, quick=True),
-    WorstCase(
-        "sparse_weights_ask",
-        sparse_weights,
-        TIPPED.opened,
-        transcripts=8000,
-        seen=last_is_hard,
-        says=of_the_round,
-    ),
+    WorstCase("sparse_watch in the published form", lambda k: sparse(k, "published"), CROSSING),
+    WorstCase("sparse_watch in the tuned form", lambda k: sparse(k, "tuned"), CROSSING, quick=True),
+    WorstCase("sparse_weights_ask", sparse_weights, TIPPED, transcripts=8000, seen=last_is_hard, says=of_the_round),
 ]

@@ -245,10 +245,7 @@ def json_feed(dataset: str, address: str, found: Iterable[News]) -> dict[str, An
         }
         for each in found
     ]
-    told = {
-        "version": "https://jsonfeed.org/version/1.1",
-        "title": f"{one_line(dataset)}: what subscriptions found",
-    }
+    told = {"version": "https://jsonfeed.org/version/1.1", "title": f"{one_line(dataset)}: what subscriptions found"}
     return {**told, "feed_url": address, "items": items}
 
 

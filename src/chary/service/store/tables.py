@@ -31,11 +31,7 @@ TOKENS: Final = Table(
     *_optional(Float, "revoked"),
 )
 LOGGED_IN: Final = Table(
-    "chary_logged_in",
-    TABLES,
-    _key("hashed", String(64)),
-    *_given(String(32), "token"),
-    *_given(Float, "expires"),
+    "chary_logged_in", TABLES, _key("hashed", String(64)), *_given(String(32), "token"), *_given(Float, "expires")
 )
 TRAIL: Final = Table(
     "chary_trail",
