@@ -8,7 +8,7 @@ from tests.changed import concerning
 @pytest.mark.parametrize(
     ("path", "concerned"),
     [
-        ("src/chary/learning/naive_bayes.py", "tests/learning/test_counting_bayes.py"),
+        ("src/chary/learning/estimators.py", "tests/learning/test_counting_bayes.py"),
         ("src/chary/service/pages/templates/ask.html.jinja", "tests/service/test_page_forms.py"),
         ("src/chary/cli/ledger.py", "tests/cli/test_books.py"),
         ("tests/conformance/samples.py", "tests/conformance/test_kills.py"),

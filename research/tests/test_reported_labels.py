@@ -8,7 +8,7 @@ from tests.learning.laws import check_law, log_moment, masses, moved, winner_law
 
 from chary import InvalidParameter
 from chary.learning import ConfidentGnmax
-from chary.learning.confident_gnmax import converted
+from chary.learning.pate_labels import converted
 from chary.noise import Seeded
 from chary_research import reported_labels as moments
 from chary_research.reported_labels import label_as_reported, likely_moments, log_doubt, log_upset

@@ -5,10 +5,10 @@ import re
 import pytest
 from fastapi.routing import APIRoute
 
+from chary.service.app import PAGES
 from chary.service.auth.rate_limits import Rates
 from chary.service.auth.tokens import ACTIONS, Role
 from chary.service.pages import ask, overview
-from chary.service.pages.application import PAGES
 from chary.service.pages.frame import Logged, LogIns, Visiting
 from tests.service.kit import bearing, client_of, listening, serve_visits, service_at, token_of
 from tests.service.page_kit import Visitor

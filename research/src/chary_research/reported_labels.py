@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from chary.learning.confident_gnmax import ORDERS, ConfidentGnmax, ConfidentLabels, Counts, checked_votes, converted
 from chary.learning.losses import Floats
+from chary.learning.pate_labels import ORDERS, ConfidentGnmax, ConfidentLabels, Counts, checked_votes, converted
 from chary.noise import Source
 from chary.numbers import Number, positive, probability
 

@@ -11,8 +11,7 @@ except ImportError:
     raise ImportError("chary.learning needs scikit-learn: pip install 'chary[learning]'") from None
 
 from chary.learning.classifiers import Split, digits, split
-from chary.learning.confident_gnmax import ConfidentGnmax, ConfidentLabels
-from chary.learning.estimator import PrivateEstimator, PrivatePipeline
+from chary.learning.estimators import CountingBayes, PrivateEstimator, PrivatePipeline
 from chary.learning.features import Categorical, Cuts, PublicFeatures, RowTransform, Span, design_matrix
 from chary.learning.growth import Improving, TrainingBox, TrainingRun, draw_curve
 from chary.learning.holdout import HeldOut, ReusableHoldout
@@ -26,11 +25,12 @@ from chary.learning.linear import (
 )
 from chary.learning.losses import OwnLoss
 from chary.learning.median_slope import MedianSlope
-from chary.learning.naive_bayes import CountingBayes
 from chary.learning.pate import Learned, Student, Teachers, draw_shards, equal_shards, teach, train_student
 from chary.learning.pate_labels import (
     AgreedLabels,
     ClearLabels,
+    ConfidentGnmax,
+    ConfidentLabels,
     Corrections,
     EveryLabel,
     LabelReport,

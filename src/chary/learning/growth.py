@@ -20,7 +20,7 @@ from chary.core.plan import Plan
 from chary.data import NeighborRelation
 from chary.errors import InvalidParameter
 from chary.learning import linear, losses, optimum, risk_bounds
-from chary.learning.estimator import Json
+from chary.learning.estimators import Json
 from chary.learning.features import Column, Feature, design_matrix, width
 from chary.learning.losses import Floats
 from chary.noise import Source

@@ -18,8 +18,8 @@ from chary.accounting import zero_concentrated_rho_down
 from chary.calls import Algorithm
 from chary.data import Neighbors, Reading, Rows
 from chary.errors import InvalidParameter
-from chary.learning import classifiers, descent, drawn, losses, search
-from chary.learning.estimator import Json, PrivateEstimator
+from chary.learning import classifiers, descent, losses, search
+from chary.learning.estimators import Json, PrivateEstimator
 from chary.learning.features import (
     Categorical,
     Column,
@@ -141,7 +141,7 @@ class PrivateLinear(PrivateEstimator):
         inputs = np.where(known[:, None], self._inputs(rows), 0.0)
         aims = np.where(known, targets, 0.0)
         if self.points is not None:
-            made = drawn.DrawnWeights(problem, self.points)
+            made = descent.DrawnWeights(problem, self.points)
             weights = made.weights(inputs, aims, positive(self.epsilon or 0, "epsilon"), source)
         elif self.descends:
             weights = self._descent(problem).weights(inputs, aims, source)
@@ -262,7 +262,7 @@ class PrivateLinear(PrivateEstimator):
             whole(self.points, "points")
             if self.concentrated is not None or self.length is None:
                 raise InvalidParameter("points= is for models with epsilon= alone and a length=")
-            work_out(drawn.DrawnWeights(problem, self.points))
+            work_out(descent.DrawnWeights(problem, self.points))
         if self.descends:
             work_out(self._descent(problem).noisy)  # refuses too small a rho, and too many rows
 

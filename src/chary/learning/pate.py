@@ -17,7 +17,7 @@ from chary.data import Neighbors
 from chary.errors import InvalidParameter
 from chary.filters import Budget, Filter, PureFilter, RenyiFilter
 from chary.learning import classifiers, pate_labels
-from chary.learning.confident_gnmax import ConfidentGnmax
+from chary.learning.pate_labels import ConfidentGnmax
 from chary.ledger import Ledger
 from chary.noise import OperatingSystem, Source, uniform_integers
 from chary.numbers import Number, whole

@@ -14,7 +14,7 @@ from chary.accounting import zero_concentrated_rho_down
 from chary.accounting.numerics import decimal, precise
 from chary.accounting.schedules import EveryRun, Law
 from chary.errors import InvalidParameter
-from chary.learning import descent, drawn, linear, optimum
+from chary.learning import descent, linear, optimum
 from chary.numbers import Number, exact, failing, positive, probability, whole
 
 # How far from the optimum a private model may be, as a bound that is known before the data is.
@@ -159,8 +159,8 @@ def _drawn(problem: optimum.Problem, points: int) -> Law:
     Rounding the best weights towards 0 leads to a point within a cell's diagonal. Losses are rounded to steps, and rows
     towards 0, which moves a prediction by as much at both ends.
     """
-    made, root = drawn.DrawnWeights(problem, points), math.sqrt(problem.features)
-    most, rounding = float(made.most), 2.0 ** (2 - drawn.LOSS_BITS) + root * 2.0 ** (1 - drawn.ROW_BITS)
+    made, root = descent.DrawnWeights(problem, points), math.sqrt(problem.features)
+    most, rounding = float(made.most), 2.0 ** (2 - descent.LOSS_BITS) + root * 2.0 ** (1 - descent.LATTICE_BITS)
     off = float(problem.lipschitz) + float(problem.lam * problem.norm)
     base = off * made.spacing * root + most * rounding + float(problem.loss.bias)
     base += float(problem.lam * (problem.length or 0) ** 2) / 2

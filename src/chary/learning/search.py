@@ -269,7 +269,7 @@ class PrivateSearch:
     above their number.
 
     >>> import chary, pyarrow as pa
-    >>> from chary.learning.naive_bayes import CountingBayes
+    >>> from chary.learning.estimators import CountingBayes
     >>> from chary.learning.features import Span
     >>> rows = pa.table({"age": [20, 30, 60, 70] * 5000, "ill": ["no", "no", "yes", "no"] * 5000})
     >>> learner = CountingBayes([Span("age", 0, 100)], classes=["no", "yes"], epsilon=None)

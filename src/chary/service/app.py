@@ -1,23 +1,30 @@
-"""The application: all routes behind their guards, with one OpenAPI document made from the calls."""
+"""The applications: the interface with its OpenAPI document, made from the calls, and the page below `/page`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import RedirectResponse
+from fastapi.responses import RedirectResponse, Response
+from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from chary.client.problems import MEDIA
 from chary.errors import CharyError
-from chary.service.api import alerts, calls, custodian, datasets, operations
+from chary.service.api import alerts, calls, custodian, datasets
 from chary.service.core import jobs, requests
-from chary.service.http.middleware import LOG, Observing, told_problem
-from chary.service.pages.application import page_application
+from chary.service.core.problems import LABELS, problem
+from chary.service.http.middleware import LOG, Observing, foreseen, told_problem
+from chary.service.pages import alerts as alerts_page
+from chary.service.pages import ask, frame, history, overview, timelines
+from chary.service.pages import custodian as custodian_page
 from chary.service.pages.frame import ROOT
 from chary.service.state import Service
 
@@ -26,7 +33,7 @@ ROUTERS: Final = (
     custodian.router,
     datasets.router,
     calls.job_router,
-    operations.router,
+    datasets.operations_router,
     alerts.router,
     custodian.token_router,
 )
@@ -46,24 +53,17 @@ _PROBLEM: Final = {
     },
 }
 _UNTOKENED: Final = ("/health", "/ready")
+# An address is one route alone, and no telemetry is sent.
+_OPTIONS: Final[dict[str, Any]] = {
+    "redirect_slashes": False,
+    "telemetry": {"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
+}
 
 
 def application(service: Service) -> FastAPI:
     """The ASGI application of an open service."""
-    app = FastAPI(
-        title="chary",
-        docs_url=None,
-        redoc_url=None,
-        openapi_url="/openapi.json",
-        redirect_slashes=False,
-        lifespan=_lifespan,
-        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
-    )
-    app.state.service = service
-    for router in ROUTERS:
-        app.include_router(router)
-    for kind in (CharyError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, told_problem)
+    app = FastAPI(title="chary", docs_url=None, redoc_url=None, lifespan=_lifespan, **_OPTIONS)
+    _furnish(app, service, ROUTERS, told_problem)
     app.mount(ROOT, page_application(service))
     for path in ("/", ROOT):
         app.add_route(path, _to_the_page, include_in_schema=False)
@@ -72,6 +72,15 @@ def application(service: Service) -> FastAPI:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(proxies))
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
+
+
+def _furnish(app: FastAPI, service: Service, routers: Iterable[APIRouter], handler: Callable[..., Any]) -> None:
+    """Give an application its service, its routes and what answers errors that are foreseen."""
+    app.state.service = service
+    for router in routers:
+        app.include_router(router)
+    for kind in (CharyError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, handler)
 
 
 def _to_the_page(_: Request) -> RedirectResponse:
@@ -138,3 +147,65 @@ def _finish(path: str, operation: dict[str, Any]) -> None:
     operation["responses"]["default"] = {"description": "A problem (RFC 9457).", "content": content}
     if path not in _UNTOKENED:
         operation["security"] = [{"token": []}]
+
+
+# The page as one application below `/page`: its routes behind their guards, its content policy on every answer.
+
+# In the order of the navigation.
+PAGES: Final[tuple[frame.Page, ...]] = (
+    *(ask.PAGE, alerts_page.PAGE, timelines.PAGE),
+    *(history.PAGE, history.REPORT_PAGE, custodian_page.PAGE),
+)
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+# Posts keep their origin, by which `frame.guarded` tells them from those of other sites.
+_HEADERS: Final = {"content-security-policy": _POLICY, "referrer-policy": "same-origin", "x-frame-options": "DENY"}
+
+
+def page_application(service: Service) -> "Enclosed":
+    """The page of an open service; to be mounted at `/page`."""
+    app = FastAPI(openapi_url=None, dependencies=[Depends(frame.guarded)], **_OPTIONS)
+    app.state.pages = PAGES
+    _furnish(
+        app,
+        service,
+        (overview.log_in_router, overview.router, ask.run_router, *(page.router for page in PAGES)),
+        _error_page,
+    )
+    app.mount("/static", StaticFiles(directory=Path(frame.__file__).parent / "static"))
+    app.add_exception_handler(Exception, _unforeseen_page)
+    return Enclosed(app)
+
+
+@dataclass(frozen=True)
+class Enclosed:
+    """Middleware: adds the content policy to every answer that has none of its own."""
+
+    app: Any
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def enclosed(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                given = {name for name, _ in message["headers"]}
+                more = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+                message["headers"] = [*message["headers"], *(each for each in more if each[0] not in given)]
+            await send(message)
+
+        await self.app(scope, receive, enclosed)
+
+
+def _error_page(request: Request, error: Exception) -> Response:
+    """An error of a page, as a page; a visitor who is not logged in is sent to the log-in."""
+    if isinstance(error, frame.NotLoggedIn):
+        then = request.url.path if request.method == "GET" else ""
+        after = f"?then={quote(then)}" if then != f"{ROOT}/" else ""
+        return RedirectResponse(f"{ROOT}/log-in{after}", 303)
+    return _unforeseen_page(request, foreseen(error))
+
+
+def _unforeseen_page(request: Request, error: Exception) -> Response:
+    """An error as a page; of one that chary did not raise on purpose, nothing but its kind is shown."""
+    told = problem(error, LABELS)
+    return frame.shown(request, "problem", told["status"], problem=told)

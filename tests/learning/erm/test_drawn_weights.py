@@ -10,7 +10,7 @@ from scipy import optimize, stats
 
 from chary import InvalidParameter
 from chary.learning import PrivateLogisticRegression, PrivateQuantileRegressor, Span, TrainingBox
-from chary.learning.drawn import LOSS_BITS, DrawnWeights
+from chary.learning.descent import LOSS_BITS, DrawnWeights
 from chary.learning.losses import Hinge, Logistic, Quantile, SquaredError
 from chary.learning.optimum import Problem
 from chary.noise import Seeded

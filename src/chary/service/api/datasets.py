@@ -1,4 +1,4 @@
-"""Datasets: what is public of each, what was asked so far, how much is left."""
+"""Datasets: what is public of each, what was asked so far, how much is left; and the routes of operators."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -8,16 +8,18 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
+from prometheus_client import CONTENT_TYPE_LATEST
 
+from chary.client.problems import Refusal
 from chary.client.wire import in_typed
 from chary.core.charges import accounts_of
 from chary.core.transaction import numbered
 from chary.data import Series, has_public_size
-from chary.errors import NotWithheld
+from chary.errors import CharyError, NotWithheld
 from chary.service.auth.tokens import Principal
-from chary.service.core.requests import finite, in_blocks
+from chary.service.core.requests import call_schemas, finite, in_blocks
 from chary.service.http.admission import After, Asking, Followed, Limit, May, Number, On, Typed, looks, paged
-from chary.service.state import Shared
+from chary.service.state import Service, Shared
 from chary.session.statement import Entry, bytes_of, entry_of
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
@@ -142,3 +144,51 @@ def _shown(on: Asking, after: int, limit: int) -> Iterator[Entry]:
     accounts = accounts_of(spine.ledger, spine.dataset)
     for record in spine.ledger.calls(spine.dataset, after, limit, analyst=on.served.shown_of(on.who)):
         yield entry_of(record, accounts)
+
+
+# What operators look at: health, readiness, metrics; and what programs look at: the kinds of call.
+
+operations_router = APIRouter(tags=["operations"])
+
+
+@operations_router.get("/health")
+async def health() -> JSONResponse:
+    """Whether the process answers."""
+    return JSONResponse({"healthy": True})
+
+
+@operations_router.get("/ready")
+def ready(service: Shared) -> JSONResponse:
+    """Whether calls can be asked: all ledgers and the service's database answer, and it is not stopping.
+
+    For everybody, so that it says nothing else, and looks at most once a second.
+    """
+    found = not service.stopping.is_set() and service.readiness.found(lambda: _answers(service))
+    return JSONResponse({"ready": found}, 200 if found else 503)
+
+
+@operations_router.get("/metrics")
+def metrics(who: Annotated[Principal, Depends(May("metrics"))], service: Shared) -> Response:
+    """Prometheus metrics of all processes here: calls by kind, refusals, latencies, budgets left, what alerts do, which
+    events wait; of all datasets."""
+    if not who.everywhere:
+        raise Refusal(403, "metrics are of all datasets, and so for tokens that are for all")
+    for name, served in service.datasets.items():
+        service.figures.left.labels(name).set(1 - served.session.spent.share)
+    return Response(service.figures.told() + service.stored.told(), media_type=CONTENT_TYPE_LATEST)
+
+
+@operations_router.get("/v1/kinds")
+def kinds(who: Annotated[Principal, Depends(May("look"))]) -> JSONResponse:
+    """A JSON schema for each kind of call."""
+    return JSONResponse({"schemas": call_schemas()})
+
+
+def _answers(service: Service) -> bool:
+    try:
+        service.tokens.holder("nobody")
+        for served in service.datasets.values():
+            served.session.spine.ledger.balance(served.session.spine.dataset)
+    except CharyError:
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""Calculations off the event loop, with a fair queue among analysts."""
+"""Work off the event loop: a fair queue among analysts, calculations with a deadline, work of the service in turn."""
 
 import asyncio
 import ctypes
@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import FrameType
@@ -278,3 +278,49 @@ def _whole(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+# Work that the service does by itself: in threads, of one name never two pieces at once.
+
+
+class Workers:
+    """Threads that work for names in turn.
+
+    >>> workers = Workers(2)
+    >>> found = [each.result() for each in workers.begin({"visits": lambda: 3})]
+    >>> found, workers.close(1), workers.begin({"visits": int})
+    ([3], 0, [])
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._pool, self._lock = ThreadPoolExecutor(threads), threading.Lock()
+        self._busy, self._closing = set[str](), threading.Event()
+
+    @property
+    def closing(self) -> bool:
+        """Whether nothing more is begun: what runs looks at it, and ends soon."""
+        return self._closing.is_set()
+
+    def begin(self, work: Mapping[str, Callable[[], int]]) -> list[Future[int]]:
+        """Begin the work of each name of which none is under way; what comes of it."""
+        with self._lock:
+            free = [name for name in work if not (self.closing or name in self._busy)]
+            self._busy.update(free)
+            return [self._pool.submit(self._done, name, work[name]) for name in free]
+
+    def close(self, seconds: float) -> int:
+        """Begin nothing more and wait so long for what runs; of how many names something still does."""
+        with self._lock:
+            self._closing.set()
+        self._pool.shutdown(wait=False)
+        until = time.monotonic() + seconds
+        while self._busy and time.monotonic() < until:
+            time.sleep(_LOOK)
+        return len(self._busy)
+
+    def _done(self, name: str, work: Callable[[], int]) -> int:
+        try:
+            return 0 if self.closing else work()
+        finally:
+            with self._lock:
+                self._busy.discard(name)

@@ -21,7 +21,7 @@ from chary.client.webhooks import signed
 from chary.service.config import PAGERDUTY, Mail, ServiceConfig, Webhook
 from chary.service.core import messages
 from chary.service.core.alerts import CHANGES, CLEARED, FIRED, told
-from chary.service.core.turns import Turns
+from chary.service.core.calculations import Workers
 from chary.service.store.store import ServiceStore
 from chary.service.store.tables import TOLD
 
@@ -150,7 +150,7 @@ class Delivery:
         } | {name: Post(each, config.password(name)) for name, each in said.mail.items()}
         self._duties = [name for name, each in said.webhook.items() if each.form == "pagerduty"]
         self._store, self._clock = store, clock or store.now
-        self._turns = Turns(max(1, len(self._receivers)))
+        self._workers = Workers(max(1, len(self._receivers)))
 
     @property
     def receivers(self) -> list[str]:
@@ -164,7 +164,7 @@ class Delivery:
     def begin(self) -> "list[Future[int]]":
         """Begin to send what is due, to each receiver by itself; returns how many messages each of them took."""
         names = [row.webhook for row in self._store.rows(select(TOLD.c.webhook).distinct().where(*self._due()))]
-        return self._turns.begin({name: partial(self._sent_in_turn, name) for name in names})
+        return self._workers.begin({name: partial(self._sent_in_turn, name) for name in names})
 
     def acknowledged(self, number: int) -> None:
         """Tell also PagerDuty that somebody takes care of these events, if it was sent them."""
@@ -176,7 +176,7 @@ class Delivery:
 
         It is sent again by anyone who sends next.
         """
-        return self._turns.close(seconds)
+        return self._workers.close(seconds)
 
     def waiting(self) -> dict[str, tuple[int, int]]:
         """Of each receiver how many events wait for it, and how many it never took."""
@@ -202,11 +202,11 @@ class Delivery:
         """What was taken may have held up what is due now, so that is looked at again."""
         taken = 0
         try:
-            while not self._turns.closing:
+            while not self._workers.closing:
                 mine = select(TOLD).where(*self._due(), TOLD.c.webhook == name).order_by(TOLD.c.number).limit(_AT_ONCE)
                 before = taken
                 for row in self._store.rows(mine):
-                    taken += not self._turns.closing and self._sent(row)
+                    taken += not self._workers.closing and self._sent(row)
                 if taken == before:
                     break
         except AwayError:

@@ -23,10 +23,9 @@ from chary.numbers import exact
 from chary.service.auth.tokens import BearerTokens, Principal
 from chary.service.core import alerts
 from chary.service.core.alerts import APPEND, ENDED, NEVER, Feed, News, StandingBook, StandingQuestion
-from chary.service.core.calculations import Calculations
+from chary.service.core.calculations import Calculations, Workers
 from chary.service.core.datasets import Served, ServedDatasets, SharedAnswers, rows_of, standing_key
 from chary.service.core.requests import Wish, fulfilled, run_shown, shown_call, words_of
-from chary.service.core.turns import Turns
 from chary.session import Quote, Session
 
 LOG: Final = logging.getLogger("chary.service")
@@ -77,7 +76,7 @@ class StandingRunner:
     answers: SharedAnswers
     calculations: Calculations
     failures: dict[str, Failures] = field(default_factory=dict)
-    turns: Turns = field(default_factory=lambda: Turns(_DATASETS), repr=False)
+    workers: Workers = field(default_factory=lambda: Workers(_DATASETS), repr=False)
 
     def stand(self, served: Served, who: Principal, wish: Wish, quoted: Quote, **said: Any) -> StandingQuestion:
         """A new subscription: at appends about every version after the one of now, at times also about that.
@@ -109,11 +108,11 @@ class StandingRunner:
         due: dict[str, list[StandingQuestion]] = defaultdict(list)
         for each in self.book.all(active=True):
             due[each.dataset].append(each)
-        return self.turns.begin({dataset: partial(self._asked_in_turn, each) for dataset, each in due.items()})
+        return self.workers.begin({dataset: partial(self._asked_in_turn, each) for dataset, each in due.items()})
 
     def close(self, seconds: float) -> int:
         """Begin nothing more and wait so long for what runs; returns how many datasets are still being asked."""
-        return self.turns.close(seconds)
+        return self.workers.close(seconds)
 
     def _asked_in_turn(self, questions: list[StandingQuestion]) -> int:
         return sum(self._worked_off(each) for each in questions)
@@ -121,7 +120,7 @@ class StandingRunner:
     def _worked_off(self, standing: StandingQuestion) -> int:
         """Ask it about every version that is due; rows may arrive in between."""
         asked = 0
-        while not self.turns.closing and self._tried(standing):
+        while not self.workers.closing and self._tried(standing):
             asked, standing = asked + 1, self.book.found(standing.standing)
         return asked
 
