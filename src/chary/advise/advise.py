@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import Any, Final, Unpack
+from typing import Any, Final
 
 from chary.accounting import error_of_all_up, gaussian_error_up
 from chary.advise import contenders
-from chary.advise.options import Advice, HitValues, Option, Room, TestsTerms, Unfit, Wanted, epsilons_of, written
+from chary.advise.options import Advice, HitValues, Option, Room, Unfit, Wanted, epsilons_of, written
 from chary.amounts import Amount
 from chary.calls import prepaid_tests, sharpness
 from chary.calls.call import Call
@@ -50,7 +50,7 @@ COMPARED: Final[dict[str, Callable[[Wanted, Budget], Option]]] = {
 }
 
 
-def advise_for(session: SessionBase, **terms: Unpack[TestsTerms]) -> Advice:
+def advise_for(session: SessionBase, **terms: Any) -> Advice:
     """Every way to run this many threshold tests with what a session has left, the smallest error first.
 
     The terms are those of `advise`. What is left is the rest of the dataset's budget, or of the analyst's quota if that
@@ -66,8 +66,21 @@ def advise(
     *,
     epsilon: Number,
     delta: Number = 0,
+    hits: int,
+    tests: int | None = None,
+    keys: int | None = None,
+    reach: int | None = None,
+    overlap: int = 1,
+    steps: int = 1,
+    values: bool = True,
+    low: Number | None = None,
+    high: Number | None = None,
+    above: Number | None = None,
+    sensitivity: Number = 1,
+    grid: Number = 1,
+    monotone: bool | None = None,
     neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
-    **terms: Unpack[TestsTerms],
+    confidence: Number = "0.95",
 ) -> Advice:
     """Every way to run this many threshold tests of which `hits` are expected to be above, the smallest error first.
 
@@ -93,7 +106,23 @@ def advise(
     'session.start(PrepaidTests(tests=10000, hits=10, value=0.14))'
     """
     budget = Budget(epsilon, delta)
-    wanted = Wanted.asked(NeighborRelation(neighbors, None), **terms)
+    wanted = Wanted.asked(
+        NeighborRelation(neighbors, None),
+        tests=tests,
+        keys=keys,
+        reach=reach,
+        overlap=overlap,
+        steps=steps,
+        hits=hits,
+        values=values,
+        low=low,
+        high=high,
+        above=above,
+        sensitivity=sensitivity,
+        grid=grid,
+        monotone=monotone,
+        confidence=confidence,
+    )
     rooms = dict.fromkeys(("plain composition, Laplace", *SPARSE, *GAUSSIAN), _pure)
     rooms |= {"sparse vector, published, delta": _set_aside, "plain composition, Gaussian": _renyi}
     found = _Collected(wanted)

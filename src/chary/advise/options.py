@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Final, Required, Self, TypedDict
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -138,26 +138,6 @@ def _columns(rows: list[list[str]]) -> list[str]:
 
 
 # What advice is asked for, and the room it must fit into.
-
-
-class TestsTerms(TypedDict, total=False):
-    """The terms of an advice, described at `advise`; what is left out has the default of `Wanted`."""
-
-    hits: Required[int]
-    tests: int | None
-    keys: int | None
-    reach: int | None
-    overlap: int
-    steps: int
-    values: bool
-    low: Number | None
-    high: Number | None
-    above: Number | None
-    sensitivity: Number
-    grid: Number
-    monotone: bool | None
-    confidence: Number
-
 
 # At a rho of 10**4 the noise is below a hundredth of a step: no budget that is one pays for more.
 LARGEST_RHO = 10**4

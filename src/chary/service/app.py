@@ -1,4 +1,4 @@
-"""The applications: the interface with its OpenAPI document, made from the calls, and the page below `/page`."""
+"""The application: all routes behind their guards, with one OpenAPI document made from the calls."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -168,12 +168,8 @@ def page_application(service: Service) -> "Enclosed":
     """The page of an open service; to be mounted at `/page`."""
     app = FastAPI(openapi_url=None, dependencies=[Depends(frame.guarded)], **_OPTIONS)
     app.state.pages = PAGES
-    _furnish(
-        app,
-        service,
-        (overview.log_in_router, overview.router, ask.run_router, *(page.router for page in PAGES)),
-        _error_page,
-    )
+    apart = (overview.log_in_router, overview.router, ask.run_router)
+    _furnish(app, service, (*apart, *(page.router for page in PAGES)), _error_page)
     app.mount("/static", StaticFiles(directory=Path(frame.__file__).parent / "static"))
     app.add_exception_handler(Exception, _unforeseen_page)
     return Enclosed(app)
