@@ -31,7 +31,6 @@ class Model(Protocol):
 
     def predict(self, points: Points, /) -> ArrayLike:
         """One choice for each point."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -32,21 +32,17 @@ class Strategy(Protocol):
     @property
     def guided(self) -> bool:
         """Whether it needs a guess, the student's prediction."""
-        ...
 
     @property
     def plain(self) -> Event:
         """What a question that is answered would reveal if all of it were paid."""
-        ...
 
     @property
     def pure(self) -> Number:
         """The epsilon of that."""
-        ...
 
     def ask(self, session: Session, question: int, guess: Option | None, request: str | None) -> Labelled:
         """The label, or why there is none; `BudgetExceeded` when it does not fit."""
-        ...
 
 
 @dataclass(frozen=True)

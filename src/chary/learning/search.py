@@ -45,31 +45,24 @@ class PrivateLearner(Protocol):
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns it reads, apart from the labels."""
-        ...
 
     def check(self) -> None:
         """Refuse parameters that cannot be right; nothing is read."""
-        ...
 
     def fit(self, rows: Any, labels: Any, /) -> Any:
         """Train."""
-        ...
 
     def predict(self, rows: Any, /) -> NDArray[Any]:
         """One label for each row."""
-        ...
 
     def state(self) -> dict[str, Any]:
         """What was learnt, in JSON."""
-        ...
 
     def restore(self, state: dict[str, Any], /) -> Any:
         """Take over what a learner with the same parameters learnt."""
-        ...
 
     def body(self) -> dict[str, Any]:
         """Its public parameters, in JSON."""
-        ...
 
 
 def _quiet() -> None:

@@ -596,7 +596,6 @@ class AlarmSpending(Experiment):
 class _Chooser(Protocol):
     def step(self, values: NDArray[np.int64], source: Source) -> int:
         """The position that is chosen."""
-        ...
 
 
 def gaussian(series: DailySeries, epsilon: str) -> GaussianMax:

@@ -66,9 +66,7 @@ _ACKNOWLEDGED: Final = {
 
 
 @router.post("/standing", status_code=201, openapi_extra=in_json_body(_BODY))
-async def stand(
-    request: Request, on: Stander, body: Annotated[dict[str, Any], Depends(admission.strict_body)], service: Shared
-) -> JSONResponse:
+async def stand(request: Request, on: Stander, body: admission.Body, service: Shared) -> JSONResponse:
     """Ask something at every append, or at a time, once for every version of the rows, within a part of the budget.
 
     It is checked as if it were asked now, and not asked before there is a version that is new. An alert is opened, and
@@ -94,9 +92,7 @@ def standing(
 
 
 @router.put("/standing/{name}", openapi_extra=in_json_body(_CHANGE))
-def turn(
-    name: Name, on: Stander, body: Annotated[dict[str, Any], Depends(admission.strict_body)], service: Shared
-) -> JSONResponse:
+def turn(name: Name, on: Stander, body: admission.Body, service: Shared) -> JSONResponse:
     """Pause a subscription of one's own, let it go on, or silence it.
 
     As `{"state": "paused"}`, `{"state": "active"}`, `{"silence_hours": 8}` or `{"silence_until": "2026-03-01 06:00"}`.
@@ -125,7 +121,7 @@ def feed(
     request: Request, on: Historian, service: Shared, after: admission.After = 0, limit: admission.Limit = 100
 ) -> JSONResponse:
     """What subscriptions found, oldest first: which call has the answer, never the answer itself."""
-    found = service.standing.feed.since(on.served.name, after, limit, analyst=_alone(on))
+    found = service.standing.feed.since(on.served.name, after, limit, analyst=on.served.shown_of(on.who))
     last = found[-1]["number"] if len(found) == limit else None
     return admission.paged(request, found, last)
 
@@ -133,7 +129,7 @@ def feed(
 @router.get("/feed.atom", response_class=Response)
 def atom(request: Request, on: Subscriber, service: Shared) -> Response:
     """The latest events for feed readers, as Atom. The token may come as the password of HTTP Basic, under any name."""
-    found = service.standing.feed.latest(on.served.name, analyst=_alone(on))
+    found = service.standing.feed.latest(on.served.name, analyst=on.served.shown_of(on.who))
     return Response(messages.atom(on.served.name, _address(request), found), media_type="application/atom+xml")
 
 
@@ -141,7 +137,7 @@ def atom(request: Request, on: Subscriber, service: Shared) -> Response:
 def json_feed(request: Request, on: Subscriber, service: Shared) -> JSONResponse:
     """The latest events for feed readers, as a JSON feed. The token may come as the password of HTTP Basic, under any
     name."""
-    found = service.standing.feed.latest(on.served.name, analyst=_alone(on))
+    found = service.standing.feed.latest(on.served.name, analyst=on.served.shown_of(on.who))
     told = messages.json_feed(on.served.name, _address(request), found)
     return JSONResponse(told, media_type="application/feed+json")
 
@@ -155,7 +151,7 @@ def _address(request: Request) -> str:
 def acknowledge(
     number: admission.Number,
     on: Stander,
-    body: Annotated[dict[str, Any], Depends(admission.strict_body)],
+    body: admission.Body,
     service: Shared,
 ) -> JSONResponse:
     """Acknowledge what fired: `{"acknowledged": true}`. It is sent no more, and everybody sees who takes care of it."""
@@ -175,8 +171,9 @@ async def feed_events(
     on: Historian, service: Shared, after: Annotated[int, Depends(_begin)], _: admission.Followed
 ) -> AsyncIterator[ServerSentEvent]:
     """The feed as it grows; `Last-Event-ID` goes on where one stopped."""
+    analyst = on.served.shown_of(on.who)
     async for _ in admission.looks(service, on.who.token, LOOK_EVERY):
-        for each in await asyncio.to_thread(service.standing.feed.since, on.served.name, after, analyst=_alone(on)):
+        for each in await asyncio.to_thread(service.standing.feed.since, on.served.name, after, analyst=analyst):
             after = each["number"]
             yield ServerSentEvent(event=each["kind"], id=str(after), data=each)
 
@@ -235,7 +232,7 @@ def silenced(service: Service, on: admission.Asking, name: str, **said: Any) -> 
 def acknowledged(service: Service, on: admission.Asking, number: int) -> dict[str, Any]:
     """Events that are shown to somebody who takes care of them from now on; in the audit log."""
     service.trail.add(on.who, on.served.name, "stand", {"acknowledged": number}, None)
-    told = service.standing.feed.acknowledge(on.served.name, number, on.who.analyst, of=_alone(on))
+    told = service.standing.feed.acknowledge(on.served.name, number, on.who.analyst, of=on.served.shown_of(on.who))
     service.delivery.acknowledged(number)
     return told
 
@@ -259,7 +256,7 @@ def standing_shown(
     service: Service, on: admission.Asking, after: int = 0, limit: int | None = None
 ) -> list[alerts.StandingQuestion]:
     """The subscriptions that are shown to somebody, oldest first; after this many, this many."""
-    return service.standing.book.all(on.served.name, analyst=_alone(on), after=after, limit=limit)
+    return service.standing.book.all(on.served.name, analyst=on.served.shown_of(on.who), after=after, limit=limit)
 
 
 def _with_state(on: admission.Asking, standing: alerts.StandingQuestion) -> dict[str, Any]:
@@ -271,11 +268,6 @@ def _with_state(on: admission.Asking, standing: alerts.StandingQuestion) -> dict
     if run.opened.counted.keys is not None:
         active = [scheduler.group_told(key) for key in active]
     return standing.as_dict() | {"alert": told | {"active": active, "version": state.version}}
-
-
-def _alone(on: admission.Asking) -> str | None:
-    """Whose events alone are shown; None for those of all. What is not shown is not counted in pages either."""
-    return None if on.served.shared or on.who.custodian else on.who.analyst
 
 
 def wish_of(body: dict[str, Any]) -> requests.Wish:

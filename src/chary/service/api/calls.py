@@ -23,7 +23,7 @@ from chary.service.state import Service, Shared
 # Routes of calls, quotes and runs.
 
 router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["calls"])
-Body = Annotated[dict[str, Any], Depends(admission.strict_body)]
+Body = admission.Body
 Asker = Annotated[admission.Asking, Depends(admission.On("ask"))]
 _LONGEST_WAIT: Final = 60
 _TERMS: Final = ("distance", "tests", "truth", "hits", "confidence")
@@ -80,7 +80,12 @@ async def start(
 
 @router.post("/runs/{number}/questions", openapi_extra=in_json_body(_WORDS))
 async def question(
-    request: Request, on: Asker, number: admission.Number, body: Body, service: Shared, typed: admission.Typed = False
+    request: Request,
+    on: Asker,
+    number: admission.Number,
+    body: Body,
+    service: Shared,
+    typed: admission.Typed = False,
 ) -> JSONResponse:
     """Ask a run; its `words` say how."""
     return await answered(request, service, on, requests.Wish("question", body, number), typed)
@@ -88,7 +93,12 @@ async def question(
 
 @router.post("/runs/{number}/lessons", openapi_extra=in_json_body(_LESSON))
 async def learn(
-    request: Request, on: Asker, number: admission.Number, body: Body, service: Shared, typed: admission.Typed = False
+    request: Request,
+    on: Asker,
+    number: admission.Number,
+    body: Body,
+    service: Shared,
+    typed: admission.Typed = False,
 ) -> JSONResponse:
     """Teach a public histogram that a fraction lies between two ends; free. What the histogram says then."""
     return await answered(request, service, on, requests.Wish("lesson", body, number), typed)

@@ -105,6 +105,7 @@ def _cell(value: Any, kind: str) -> Any:
 # What a custodian does: rows that arrive, shares of the budget, the report; and the report for everybody.
 
 router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["custodians"])
+Publisher = Annotated[admission.Asking, Depends(admission.On("publish"))]
 Form = Annotated[Literal["json", "html", "markdown", "csv", "typed"], Query()]
 # The page needs nothing from elsewhere, and is given nothing.
 _ALONE: Final = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"}
@@ -144,7 +145,7 @@ async def append(
 def share(
     analyst: str,
     on: Annotated[admission.Asking, Depends(admission.On("cap"))],
-    body: Annotated[dict[str, Any], Depends(admission.strict_body)],
+    body: admission.Body,
     service: Shared,
 ) -> JSONResponse:
     """Cap an analyst at a fraction of the budget, such as `{"share": "0.5"}`; it may be changed at any time."""
@@ -157,12 +158,7 @@ def share(
 
 
 @router.get("/report/draft")
-def draft(
-    request: Request,
-    on: Annotated[admission.Asking, Depends(admission.On("publish"))],
-    service: Shared,
-    form: Form = "json",
-) -> Response:
+def draft(request: Request, on: Publisher, service: Shared, form: Form = "json") -> Response:
     """What would be published now."""
     head = head_of(on.served.session.spine.ledger)
     made = partial(report, on.served.session)
@@ -173,12 +169,7 @@ def draft(
 
 
 @router.post("/report", status_code=201)
-def publish(
-    on: Annotated[admission.Asking, Depends(admission.On("publish"))],
-    service: Shared,
-    title: str | None = None,
-    introduction: str | None = None,
-) -> JSONResponse:
+def publish(on: Publisher, service: Shared, title: str | None = None, introduction: str | None = None) -> JSONResponse:
     """Publish the report of now, under a title and an introduction of one's own.
 
     From then on, everybody with a token for the dataset may read it.
@@ -299,7 +290,7 @@ _SAID = frozenset({"analyst", "roles", "datasets", "days"})
 
 
 @token_router.post("/tokens", status_code=201)
-def make(who: Keeper, body: Annotated[dict[str, Any], Depends(admission.strict_body)], service: Shared) -> JSONResponse:
+def make(who: Keeper, body: admission.Body, service: Shared) -> JSONResponse:
     """A new token, shown this once: `{"analyst": "al", "roles": ["analyst"], "datasets": ["visits"], "days": 9}`."""
     return JSONResponse({"token": token_made(service, who, body)}, 201)
 
@@ -327,7 +318,8 @@ def trail(
     """The questions of analysts, with their tokens and times: entries of the datasets of this token, oldest first."""
     found = service.trail.entries(after, limit)
     last = found[-1].number if len(found) == limit else None
-    return admission.paged(request, [asdict(each) for each in found if _in_trail(who, each.dataset)], last)
+    shown = (each for each in found if (who.sees(each.dataset) if each.dataset else who.everywhere))
+    return admission.paged(request, [asdict(each) for each in shown], last)
 
 
 @token_router.get("/trail/checked")
@@ -361,12 +353,7 @@ def token_ended(service: Service, who: Principal, token: str) -> bool:
 
 def tokens_kept(service: Service, who: Principal) -> list[TokenRecord]:
     """The tokens for datasets of this one, oldest first."""
-    return [each for each in service.tokens.all() if _kept_by(who, each)]
-
-
-def _kept_by(who: Principal, token: TokenRecord) -> bool:
-    return who.everywhere or all(name != "*" and who.sees(name) for name in token.datasets)
-
-
-def _in_trail(who: Principal, dataset: str) -> bool:
-    return who.everywhere if dataset == "" else who.sees(dataset)
+    tokens = service.tokens.all()
+    if who.everywhere:
+        return tokens
+    return [each for each in tokens if all(name != "*" and who.sees(name) for name in each.datasets)]

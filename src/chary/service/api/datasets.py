@@ -1,7 +1,7 @@
 """Datasets: what is public of each, what was asked so far, how much is left; and the routes of operators."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Annotated, Any, Final
 
@@ -16,6 +16,7 @@ from chary.core.charges import accounts_of
 from chary.core.transaction import numbered
 from chary.data import Series, has_public_size
 from chary.errors import CharyError, NotWithheld
+from chary.ledger import CallRecord
 from chary.service.auth.tokens import Principal
 from chary.service.core.requests import call_schemas, finite, in_blocks
 from chary.service.http.admission import After, Asking, Followed, Limit, May, Number, On, Typed, looks, paged
@@ -94,9 +95,11 @@ async def budget_events(on: Looker, service: Shared, _: Followed) -> AsyncIterat
 @router.get("/{dataset}/calls")
 def history(request: Request, on: Historian, after: After = 0, limit: Limit = 100) -> JSONResponse:
     """The calls that are shown to this token, oldest first: one's own; all of them where answers are shared."""
-    found = list(_shown(on, after, limit + 1))
-    last = found[limit - 1].call if len(found) > limit else None
-    return paged(request, [asdict(entry) for entry in found[:limit]], last)
+    spine = on.served.session.spine
+    accounts = accounts_of(spine.ledger, spine.dataset)
+    found = list(spine.ledger.calls(spine.dataset, after, limit + 1, analyst=on.served.shown_of(on.who)))
+    last = found[limit - 1].number if len(found) > limit else None
+    return paged(request, [asdict(entry_of(record, accounts)) for record in found[:limit]], last)
 
 
 @router.get("/{dataset}/calls/{number}")
@@ -117,12 +120,18 @@ def file_of(entry: Entry) -> Response:
     return Response(bytes_of(entry), media_type="application/octet-stream", headers=name)
 
 
-def _entry(on: Asking, number: int) -> Entry:
+def record_shown(on: Asking, number: int) -> CallRecord:
+    """The record of a call; `NotWithheld` for one that is not shown to this token, as for one that is absent."""
     spine = on.served.session.spine
     record = numbered(spine, number)
     if record.dataset != spine.dataset or not on.served.shows(on.who, record.analyst):
         raise NotWithheld("there is no call of that number")
-    return entry_of(record, accounts_of(spine.ledger, spine.dataset))
+    return record
+
+
+def _entry(on: Asking, number: int) -> Entry:
+    spine = on.served.session.spine
+    return entry_of(record_shown(on, number), accounts_of(spine.ledger, spine.dataset))
 
 
 def _by_block(on: Asking) -> dict[str, Any]:
@@ -137,13 +146,6 @@ def budget_of(on: Asking, typed: bool, blocks: dict[str, Any] | None = None) -> 
     told: dict[str, Any] = {"spent": spent.share, "left": left.share}
     told["free_misses_ended"] = session.spine.free_misses_ended
     return told | ({"typed": {"spent": in_typed(spent), "left": in_typed(left)}} if typed else {})
-
-
-def _shown(on: Asking, after: int, limit: int) -> Iterator[Entry]:
-    spine = on.served.session.spine
-    accounts = accounts_of(spine.ledger, spine.dataset)
-    for record in spine.ledger.calls(spine.dataset, after, limit, analyst=on.served.shown_of(on.who)):
-        yield entry_of(record, accounts)
 
 
 # What operators look at: health, readiness, metrics; and what programs look at: the kinds of call.

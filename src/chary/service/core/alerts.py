@@ -242,23 +242,21 @@ def silence_of(now: float, *, until: Any = None, hours: Any = None) -> float | N
 
 
 def share_of(said: Any, *, every: str, tell: str, now: float) -> Fraction:
-    """The fraction of a question, whose other terms are checked; `InvalidParameter` for what is no time, no share, or
-    no receiver."""
+    """The fraction of the budget for a subscription; its other terms are checked as well.
+
+    Errors: `InvalidParameter` for what is no fraction, for another `tell`, for what is no crontab, and for a time that
+    never comes, such as 31 February.
+    """
     part = exact(said, "share")
     if not 0 < part <= 1:
         raise InvalidParameter("share must lie between 0 and 1, such as 0.1")
     if tell not in TELL:
         raise InvalidParameter(f"tell is one of {', '.join(TELL)}")
-    check_every(every, now)
-    return part
-
-
-def check_every(every: str, now: float) -> None:
-    """Refuse what is no time, and one that never comes, such as 31 February."""
     if len(every) > LONGEST_CRONTAB:
         raise InvalidParameter(f"every is longer than the {LONGEST_CRONTAB} characters that a crontab may have")
     if every != APPEND and next_time(every, now) is None:
         raise InvalidParameter("every is a time that never comes")
+    return part
 
 
 @lru_cache(maxsize=KEPT)

@@ -7,7 +7,7 @@ import json
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -166,30 +166,18 @@ class Served:
         return self.shown_of(who) in (None, analyst)
 
 
-class ServedDatasets(Mapping[str, Served]):
+class ServedDatasets(dict[str, Served]):
     """The datasets by name."""
-
-    def __init__(self, served: Mapping[str, Served]) -> None:
-        self._served = dict(served)
-
-    def __getitem__(self, name: str) -> Served:
-        return self._served[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._served)
-
-    def __len__(self) -> int:
-        return len(self._served)
 
     def for_(self, who: Principal, name: str) -> Served:
         """The dataset, for somebody whose token is for it; any other is not there, whether it exists or not."""
-        if name not in self._served or not who.sees(name):
+        if name not in self or not who.sees(name):
             raise Refusal(404, "this token is for no dataset of that name")
-        return self._served[name]
+        return self[name]
 
     def close(self) -> None:
         """Close rows and ledgers; everything can be reopened."""
-        for served in self._served.values():
+        for served in self.values():
             served.session.close()
 
 

@@ -49,7 +49,6 @@ class Receiver(Protocol):
 
     def take(self, news: messages.News, since: Mapping[str, int], moment: int) -> bool:
         """Tell it once."""
-        ...
 
 
 class Hook:

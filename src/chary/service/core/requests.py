@@ -337,13 +337,9 @@ def told_state(run: Run[Any, Any]) -> dict[str, Any]:
 
 def told_quote(found: Quote, *, alternatives: bool, typed: bool) -> dict[str, Any]:
     """The figures of a quote; what else would do only where it was asked for, since that takes a second."""
-    plain = found if alternatives else _alone(found)
+    plain = found if alternatives else Quote(**{**vars(found), "compared": None})
     told: dict[str, Any] = finite(plain.as_dict()) | {"says": [spoken(line, FIELDS) for line in plain.lines()]}
     return told | ({"typed": in_typed(found)} if typed else {})
-
-
-def _alone(found: Quote) -> Quote:
-    return Quote(**{**vars(found), "compared": None})
 
 
 def _is_figure(state: Any, name: str) -> bool:

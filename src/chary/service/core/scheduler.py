@@ -88,8 +88,8 @@ class StandingRunner:
                 "a subscription lives as long as its token, and one of an issuer ends within minutes: create "
                 "it with one that a custodian made here"
             )
-        if wish.action == "ask":
-            _refuse_opening(wish)
+        if wish.action == "ask" and isinstance(read(wish.body), Opening):
+            raise InvalidParameter("this opens a run: start it, and let a question to it stand")
         share = max(Fraction(0), exact(said["share"], "share"))
         if not _within(served.session, share, quoted, (Amount(0), 0)):
             raise InvalidParameter(_TOO_SMALL)
@@ -108,20 +108,18 @@ class StandingRunner:
         due: dict[str, list[StandingQuestion]] = defaultdict(list)
         for each in self.book.all(active=True):
             due[each.dataset].append(each)
-        return self.workers.begin({dataset: partial(self._asked_in_turn, each) for dataset, each in due.items()})
+        return self.workers.begin({dataset: partial(self._ask_all, each) for dataset, each in due.items()})
 
     def close(self, seconds: float) -> int:
         """Begin nothing more and wait so long for what runs; returns how many datasets are still being asked."""
         return self.workers.close(seconds)
 
-    def _asked_in_turn(self, questions: list[StandingQuestion]) -> int:
-        return sum(self._worked_off(each) for each in questions)
-
-    def _worked_off(self, standing: StandingQuestion) -> int:
-        """Ask it about every version that is due; rows may arrive in between."""
+    def _ask_all(self, subscriptions: list[StandingQuestion]) -> int:
+        """Ask each about every version that is due; rows may arrive in between. How many were asked."""
         asked = 0
-        while not self.workers.closing and self._tried(standing):
-            asked, standing = asked + 1, self.book.found(standing.standing)
+        for standing in subscriptions:
+            while not self.workers.closing and self._tried(standing):
+                asked, standing = asked + 1, self.book.found(standing.standing)
         return asked
 
     def _tried(self, standing: StandingQuestion) -> bool:
@@ -269,12 +267,6 @@ def _within(session: Session, share: Fraction, quoted: Quote, charged: tuple[Amo
     if quoted.ends_free_misses:
         accounts = accounts.told_alone()
     return accounts.within(share, amount + quoted.most, basic + quoted.basic)
-
-
-def _refuse_opening(wish: Wish) -> None:
-    """Refuse a call that opens a run: what stands is asked again and again."""
-    if isinstance(read(wish.body), Opening):
-        raise InvalidParameter("this opens a run: start it, and let a question to it stand")
 
 
 def opened(served: Served, who: Principal, wish: Wish, name: str) -> tuple[Wish, Run[Any, Any] | None]:

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import re
 import secrets
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
@@ -109,8 +109,11 @@ def _address(request: Request) -> str:
 
 async def strict_body(request: Request) -> dict[str, Any]:
     """The JSON object of a body."""
-    _check_media(request, [JSON])
+    media_of(request, [JSON])
     return parsed_body(await read_body(request, service_of(request).config.service.body_bytes))
+
+
+Body = Annotated[dict[str, Any], Depends(strict_body)]
 
 
 async def read_body(request: Request, most: int) -> bytes:
@@ -132,34 +135,25 @@ async def read_body(request: Request, most: int) -> bytes:
     return bytes(found)
 
 
-def media_of(request: Request, known: Iterable[str]) -> str:
+def media_of(request: Request, known: Sequence[str]) -> str:
     """The media type of a body, one of those known; `Refusal` with status 415 for any other."""
-    return _check_media(request, list(known))
-
-
-def _check_media(request: Request, known: list[str]) -> str:
-    media, _, charset = _single(request, "content-type").partition(";")
+    media, _, charset = header(request, "content-type").partition(";")
     plain = charset.strip().lower() in ("", "charset=utf-8")
     if media.strip().lower() not in known or not plain:
         raise Refusal(415, f"send the body as {' or '.join(known)}")
     return media.strip().lower()
 
 
-def _single(request: Request, name: str) -> str:
-    """A header that comes once; of several, readers would take different ones."""
+def header(request: Request, name: str) -> str:
+    """A header, empty where it is absent; refused where it comes twice, since readers would take different ones."""
     found = request.headers.getlist(name)
     if len(found) > 1:
         raise Refusal(400, f"the header {name} comes {len(found)} times")
     return found[0] if found else ""
 
 
-def header(request: Request, name: str) -> str:
-    """A header that comes at most once, empty where it does not come."""
-    return _single(request, name)
-
-
 def _known(request: Request, *, as_password: bool) -> Principal:
-    scheme, _, said = _single(request, "authorization").partition(" ")
+    scheme, _, said = header(request, "authorization").partition(" ")
     challenge = _BASIC if as_password else _BEARER
     if scheme.lower() == "bearer":
         return recognised(request, said, challenge)

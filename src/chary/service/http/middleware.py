@@ -41,21 +41,16 @@ class Observing:
             return
         watched, began = _Watched(send), time.perf_counter()
         try:
-            await self._handled(scope, receive, watched)
+            hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+            app = self.app
+            if len(hosts) != 1 or _host(hosts[0]) not in self.service.config.service.hosts:
+                app = problem_response(Refusal(421, "this service does not answer for that host"))
+            await app(scope, receive, watched.send)
         except Exception as error:  # nothing of it is told but its kind
             LOG.error(_line(event="unforeseen", error=type(error).__name__, route=_route(scope)))
             if not watched.status:
                 await problem_response(error)(scope, receive, watched.send)
         self._told(scope, watched.status, time.perf_counter() - began)
-
-    async def _handled(self, scope: _Scope, receive: _Receive, watched: "_Watched") -> None:
-        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
-        known = len(hosts) == 1 and _host(hosts[0]) in self.service.config.service.hosts
-        if not known:
-            refused = Refusal(421, "this service does not answer for that host")
-            await problem_response(refused)(scope, receive, watched.send)
-            return
-        await self.app(scope, receive, watched.send)
 
     def _told(self, scope: _Scope, status: int, seconds: float) -> None:
         route, method = _route(scope), str(scope["method"]) if scope.get("route") else "other"

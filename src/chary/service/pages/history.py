@@ -13,14 +13,13 @@ from chary.calls.history import History
 from chary.calls.run import run_kinds, titled
 from chary.charts import Chart
 from chary.client.problems import Refusal, status_of
-from chary.core.transaction import numbered
 from chary.errors import CharyError, NotWithheld
 from chary.ledger import CallRecord, Ledger, Verification
 from chary.ledger.entries import head_of
 from chary.report import content
 from chary.service.api.custodian import Form as Format
 from chary.service.api.custodian import last_report, publish, published_text
-from chary.service.api.datasets import file_of
+from chary.service.api.datasets import file_of, record_shown
 from chary.service.auth.tokens import Principal
 from chary.service.core.datasets import Served
 from chary.service.core.problems import LABELS, problem
@@ -78,8 +77,10 @@ class Replay:
 
 def replays(served: Served, records: list[CallRecord]) -> list[Replay]:
     """These calls, in their order."""
-    history = _history(served)
-    return [_replay(served, history, record) for record in records]
+    spine = served.session.spine
+    terms = next(terms for terms in spine.ledger.datasets() if terms.name == spine.dataset)
+    history = content.history_of(spine.ledger, terms)
+    return [_replay(history, record) for record in records]
 
 
 def newest(served: Served, who: Principal, before: int | None, limit: int) -> list[CallRecord]:
@@ -88,7 +89,7 @@ def newest(served: Served, who: Principal, before: int | None, limit: int) -> li
     return list(spine.ledger.calls(spine.dataset, before=before, analyst=analyst, limit=limit, newest=True))
 
 
-def _replay(served: Served, history: History, record: CallRecord) -> Replay:
+def _replay(history: History, record: CallRecord) -> Replay:
     body = history.body(record)
     entry = entry_of(record, history.accounts)
     asked = (entry, titled(record.kind), content.question_told(body, record.kind))
@@ -98,12 +99,6 @@ def _replay(served: Served, history: History, record: CallRecord) -> Replay:
     rebuilt = history.rebuilt(record)
     values = content.values_of_answer(rebuilt, content.USUAL)
     return Replay(*asked, content.outcome_told(rebuilt.answer, body), rebuilt.answer, values, opens)
-
-
-def _history(served: Served) -> History:
-    spine = served.session.spine
-    terms = next(terms for terms in spine.ledger.datasets() if terms.name == spine.dataset)
-    return content.history_of(spine.ledger, terms)
 
 
 # What was asked so far: every call that is shown to a token, its answer again, and whether the chain holds.
@@ -160,12 +155,8 @@ def call_outcome(on: frame.Historian, number: Number) -> Response:
 
 
 def shown_replay(on: Asking, number: int) -> Replay:
-    """The replay of a call; `NotWithheld` for one that is not shown to this token, as for one that is not there."""
-    spine = on.served.session.spine
-    record = numbered(spine, number)
-    if record.dataset != spine.dataset or not on.served.shows(on.who, record.analyst):
-        raise NotWithheld("there is no call of that number")
-    return replays(on.served, [record])[0]
+    """The replay of a call; `NotWithheld` for one that is not shown to this token, as for one that is absent."""
+    return replays(on.served, [record_shown(on, number)])[0]
 
 
 # The public report as it was published last; for custodians also how it is published.

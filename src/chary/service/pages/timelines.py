@@ -56,7 +56,7 @@ OTHERS: Final = "others"
 _CHARGES_FOR_RATE: Final = 3
 _DAYS_FOR_RATE: Final = 1 / 24
 _DAY: Final = 86_400.0
-# Up to so many days a time is told in units of so many days.
+# Up to so many days, a duration is given in units of so many days, with this name.
 _UNITS: Final = ((1 / 12, 1 / 1_440, "minutes"), (2.0, 1 / 24, "hours"), (21.0, 1.0, "days"), (730.0, 7.0, "weeks"))
 # A picture has so many steps at most: those in between change no pixel.
 _STEPS: Final = 400
@@ -150,12 +150,7 @@ def lasts(days: float) -> str:
     >>> lasts(0.01), lasts(0.5), lasts(3.2), lasts(100), lasts(4000)
     ('14 minutes', '12 hours', '3.2 days', '14 weeks', '11 years')
     """
-    for most, unit, word in (
-        (1 / 12, 1 / 1440, "minutes"),
-        (2.0, 1 / 24, "hours"),
-        (21.0, 1.0, "days"),
-        (730.0, 7.0, "weeks"),
-    ):
+    for most, unit, word in _UNITS:
         if days < most:
             return f"{days / unit:.2g} {word}"
     return f"{days / 365.25:.2g} years"
@@ -283,15 +278,12 @@ def _looks(service: Service, on: Asking, standing: Iterable[alerts.StandingQuest
     spine = on.served.session.spine
     found: dict[str, dict[int, CallRecord]] = {}
     for each in standing:
-        wanted = {scheduler.key_of(each, version): version for version in _latest(each)}
+        latest = range(max(1, each.version - MOST + 1), each.version + 1)
+        wanted = {scheduler.key_of(each, version): version for version in latest}
         asked = spine.ledger.calls(spine.dataset, analyst=each.analyst, keys=scheduler.key_of(each, ""))
         answered = (record for record in asked if record.request in wanted and record.answer is not None)
         found[each.standing] = {wanted[record.request or ""]: record for record in answered}
     return defaultdict(list, {name: _replayed(on, records) for name, records in found.items()})
-
-
-def _latest(standing: alerts.StandingQuestion) -> range:
-    return range(max(1, standing.version - MOST + 1), standing.version + 1)
 
 
 def _replayed(on: Asking, records: Mapping[int, CallRecord]) -> list[Look]:
