@@ -1,14 +1,12 @@
 """Ranges of weeks: noise of sums, moments, what each week is charged, and trees of PMW beside those of the library."""
 
 from datetime import date, datetime, timedelta
-from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import chary
-from chary.accounting import DiscreteLaplace, Pure, ZeroConcentrated
 from chary.calls import PMW, Release
 from chary.data import blocks as periods
 from chary.growth import HistogramTree
@@ -30,19 +28,6 @@ def test_how_far_sums_of_laplace_noises_are():
         sums = np.abs(draw.laplace(size=(200_000, nodes)).sum(axis=1))
         # 200 of 200,000 are beyond, give or take 6 times 14.
         assert 116 < np.sum(sums > laplace_of(nodes, 0.001)) < 284
-
-
-def test_moments_are_those_of_the_events():
-    for place in (0, 20, 40):
-        order = Fraction(float(partitions._ORDERS[place]))
-        for epsilon in (0.001, 0.03):
-            known = float(DiscreteLaplace(1 / Fraction(epsilon), 1).log_moment_up(order))
-            assert partitions.laplace_moments(epsilon)[place] == pytest.approx(known, rel=0.01)
-            assert partitions.pure_moments(epsilon)[place] == pytest.approx(
-                float(Pure(Fraction(epsilon)).log_moment_up(order)), rel=1e-6, abs=1e-12
-            )
-        known = float(ZeroConcentrated(Fraction(1, 1000)).log_moment_up(order))
-        assert partitions.gaussian_moments(0.001)[place] == pytest.approx(known, rel=1e-6)
 
 
 def test_counts_of_ranges_are_sums_over_their_weeks():

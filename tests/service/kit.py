@@ -33,7 +33,7 @@ def service_at(folder, **options):
 
 def serve_dataset(service, name, session, *, shared=False):
     """Put an open session into a service."""
-    service.datasets._served[name] = Served(name, session, shared, threading.Lock())
+    service.datasets[name] = Served(name, session, shared, threading.Lock())
 
 
 def serve_visits(service, name="visits", *, shared=False, **options):

@@ -144,7 +144,7 @@ def test_answers_are_shared_where_the_dataset_says_so(service, address):
             bob.release(count(NORTH), rho="0.5")
             assert len(bob.resume(run.call).lessons()) == 1
         assert run.learn_published() == 1
-    del service.datasets._served["both"]
+    del service.datasets["both"]
     session.close()
 
 

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
@@ -80,7 +80,8 @@ class Wanted:
 # What is charged: events and how many there were of each.
 
 Charges = Mapping[Event, int]
-_ORDERS: Final = [1 + Fraction(f"{less:.3g}") for less in np.geomspace(0.5, 1e6, 120).tolist()]
+ORDERS: Final = [1 + Fraction(f"{less:.3g}") for less in np.geomspace(0.5, 1e6, 120).tolist()]
+NOTHING: Final[Floats] = np.zeros(len(ORDERS))
 
 
 def pure_total(charged: Charges) -> float:
@@ -96,21 +97,21 @@ def renyi_total(charged: Charges, delta: Fraction = DELTA) -> float:
     >>> round(renyi_total({Pure("0.01"): 100}), 2), round(pure_total({Pure("0.01"): 100}), 2)
     (0.42, 1.0)
     """
-    totals = sum((times * _moments(event) for event, times in charged.items()), np.zeros(len(_ORDERS)))
-    return at_best_order(totals, _ORDERS, delta)
+    return at_best_order(sum((times * moments(event) for event, times in charged.items()), NOTHING), delta)
 
 
-def at_best_order(moments: Floats, orders: Sequence[Fraction], delta: Fraction = DELTA) -> float:
-    """The epsilon at this delta of such log-moments, each at its order, at whichever order is best."""
-    known = np.array([float(order) for order in orders])
-    rough = (moments - math.log(float(delta)) - np.log(known)) / (known - 1) + np.log1p(-1 / known)
+def at_best_order(found: Floats, delta: Fraction = DELTA) -> float:
+    """The epsilon at this delta of log-moments, one for each of `ORDERS`, at whichever order is best."""
+    known = np.array([float(order) for order in ORDERS])
+    rough = (found - math.log(float(delta)) - np.log(known)) / (known - 1) + np.log1p(-1 / known)
     best = int(np.argmin(rough))
-    return float(epsilon_up(Fraction(float(moments[best])), orders[best], delta))
+    return float(epsilon_up(Fraction(float(found[best])), ORDERS[best], delta))
 
 
 @cache
-def _moments(event: Event) -> Floats:
-    return np.array([float(event.log_moment_up(order)) for order in _ORDERS])
+def moments(event: Event) -> Floats:
+    """The log-moments of an event, one for each of `ORDERS`."""
+    return np.array([float(event.log_moment_up(order)) for order in ORDERS])
 
 
 # What answers queries, and what it was charged for that.
@@ -144,6 +145,12 @@ class Answering(ABC):
         self.charged[laplace(epsilon)] += 1
         return self.truth(number) + self.noise(epsilon)
 
+    def near(self, number: int) -> float:
+        """A count with Gaussian noise that is near enough, which is charged, as a fraction of the rows."""
+        rho = self.wanted.gaussian
+        self.charged[ZeroConcentrated(Fraction(rho))] += 1
+        return self.truth(number) + float(self._draw.normal(0, 1 / math.sqrt(2 * rho))) / self.wanted.rows
+
     def noise(self, epsilon: float) -> float:
         """Laplace noise of a count with this epsilon, as a fraction of the rows."""
         return float(self._draw.laplace(0, 1 / (epsilon * self.wanted.rows)))
@@ -170,13 +177,8 @@ class ExactMatches(Answering):
 
     def ask(self, number: int) -> float:
         if number not in self._told:
-            self._told[number] = self._near(number) if self._gaussian else self.counted(number, self.wanted.laplace)
+            self._told[number] = self.near(number) if self._gaussian else self.counted(number, self.wanted.laplace)
         return self._told[number]
-
-    def _near(self, number: int) -> float:
-        rho = self.wanted.gaussian
-        self.charged[ZeroConcentrated(Fraction(rho))] += 1
-        return self.truth(number) + float(self._draw.normal(0, 1 / math.sqrt(2 * rho))) / self.wanted.rows
 
 
 class CellsOnce(Answering):
@@ -312,9 +314,7 @@ class FreeTests(_Learning):
     def ask(self, number: int) -> float:
         if number in self._hard or abs(self.told(number) - self.truth(number)) <= self.wanted.alpha:
             return self._hard.get(number, self.told(number))
-        rho = self.wanted.gaussian
-        self.charged[ZeroConcentrated(Fraction(rho))] += 1
-        self._hard[number] = self.truth(number) + float(self._draw.normal(0, 1 / math.sqrt(2 * rho))) / self.wanted.rows
+        self._hard[number] = self.near(number)
         for each in reversed(self._hard):
             self._project(each)
         return self._hard[number]

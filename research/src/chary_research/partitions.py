@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from chary.accounting import ZeroConcentrated
+from chary.accounting import Event, ZeroConcentrated
 from chary.calls import PMW
 from chary.calls.public_histograms import EVERYTHING, HistogramMemory, ShareQuestion
 from chary.calls.weights import PMWRun
@@ -22,7 +22,8 @@ from chary.filters import Budget, RenyiFilter
 from chary.growth.trees import Span, at_size, nearest, spans
 from chary.mechanisms.weights import Transcript
 from chary.noise import Seeded
-from chary_research.caches import BYPASSES, DELTA, Wanted, at_best_order, of_fewer
+from chary_research import caches
+from chary_research.caches import BYPASSES, DELTA, Wanted, of_fewer
 from chary_research.workloads import Counts, Workload
 
 Floats = NDArray[np.float64]
@@ -59,35 +60,6 @@ class Partitioned:
             length = int(draw.integers(1, there + 1))
             first = there - length if arriving else int(draw.integers(0, there - length + 1))
             yield number, (first, first + length - 1)
-
-
-# What is charged in each week: moments of Renyi's divergence, at many orders.
-
-_ORDERS: Final[Floats] = 1 + np.geomspace(0.5, 1e6, 100)
-_EXACT_ORDERS: Final = [Fraction(order) for order in _ORDERS.tolist()]
-
-
-@cache
-def laplace_moments(epsilon: float) -> Floats:
-    """Those of a count with Laplace noise."""
-    less, twice = _ORDERS - 1, 2 * _ORDERS - 1
-    return np.asarray(np.logaddexp(np.log(_ORDERS / twice) + less * epsilon, np.log(less / twice) - _ORDERS * epsilon))
-
-
-@cache
-def pure_moments(epsilon: float) -> Floats:
-    """Those of whatever is epsilon-DP."""
-    return np.asarray(np.logaddexp(_ORDERS * epsilon, (1 - _ORDERS) * epsilon) - np.logaddexp(0, epsilon))
-
-
-def gaussian_moments(rho: float) -> Floats:
-    """Those of Gaussian noise."""
-    return _ORDERS * (_ORDERS - 1) * rho
-
-
-def total(moments: Floats) -> float:
-    """The epsilon at delta 1e-6 of so much, at whichever order is best."""
-    return at_best_order(moments, _EXACT_ORDERS) if moments.any() else 0.0
 
 
 # Answering.
@@ -135,14 +107,14 @@ class _Charged(RangeAnswering):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self._moments = np.zeros((self.known.weeks, len(_ORDERS)))
+        self._moments = np.tile(caches.NOTHING, (self.known.weeks, 1))
 
-    def charge(self, span: Span, moments: Floats) -> None:
-        """In each of these weeks."""
-        self._moments[span[0] : span[1] + 1] += moments
+    def charge(self, span: Span, event: Event) -> None:
+        """Charge an event in each of these weeks."""
+        self._moments[span[0] : span[1] + 1] += caches.moments(event)
 
     def used(self) -> Floats:
-        return np.array([total(moments) for moments in self._moments])
+        return np.array([caches.at_best_order(found) if found.any() else 0.0 for found in self._moments])
 
     def noise(self, epsilon: float) -> float:
         """Laplace noise of a count."""
@@ -160,7 +132,7 @@ class WholeRanges(_Charged):
         if (number, span) not in self._kept:
             rows, self.hard = self.rows(span), self.hard + 1
             epsilon = laplace_of(1, self.beta) / (self.alpha * rows)
-            self.charge(span, laplace_moments(epsilon))
+            self.charge(span, caches.laplace(epsilon))
             self._kept[number, span] = self.truth(number, span) + self.noise(epsilon) / rows
         return self._kept[number, span]
 
@@ -174,7 +146,7 @@ class CellsOnce(_Charged):
         self._noise = np.empty((self.known.weeks, *shape))
         for week, rows in enumerate(self.sizes.tolist()):
             rho = 2 * most * Wanted(rows, self.alpha, self.beta).gaussian
-            self.charge((week, week), gaussian_moments(rho))
+            self.charge((week, week), ZeroConcentrated(Fraction(rho)))
             self._noise[week] = self._draw.normal(0, math.sqrt(1 / rho), shape)
 
     def ask(self, number: int, span: Span) -> float:
@@ -195,14 +167,12 @@ def laplace_of(nodes: int, beta: float) -> float:
         # The absolute sum of k noises: a difference of two Gamma(k) variables, a mixture of Gamma tails.
         return sum(part * float(scipy.stats.gamma.sf(far, shape)) for shape, part in _mixture(nodes))
 
-    found: float = scipy.optimize.brentq(lambda far: beyond(far) - beta, 1e-9, 400)
-    return found
+    return float(scipy.optimize.brentq(lambda far: beyond(far) - beta, 1e-9, 400))
 
 
 @cache
-def _mixture(nodes: int) -> tuple[tuple[int, float], ...]:
+def _mixture(k: int) -> tuple[tuple[int, float], ...]:
     """The absolute sum of k Laplace noises is Gamma(j) with these probabilities, for j from 1 to k."""
-    k = nodes
     return tuple((j, math.comb(2 * k - j - 1, k - j) * 2 ** (j + 1) / 4**k) for j in range(1, k + 1))
 
 
@@ -253,7 +223,7 @@ class TurboTree(_Charged):
 
     def _count(self, number: int, node: Span, epsilon: float, place: Any) -> float:
         """A noisy count, which trains the histogram of its node."""
-        self.charge(node, laplace_moments(epsilon))
+        self.charge(node, caches.laplace(epsilon))
         self.hard += 1
         noisy, rows = self.counted(number, node) + self.noise(epsilon), self.rows(node)
         if node not in self._nodes:
@@ -273,7 +243,7 @@ class TurboTree(_Charged):
         far = 4 * math.log(1 / self.beta) / (self.alpha * rows)
         epsilon = far if self._loose else Wanted(rows, self.alpha, self.beta).vector
         if span not in self._thresholds:
-            self.charge(span, pure_moments(3 * epsilon))
+            self.charge(span, caches.vector(epsilon))
             self.resets += 1
             self._thresholds[span] = self.alpha * rows / 2 + self.noise(epsilon)
         if off + self.noise(epsilon) < self._thresholds[span]:

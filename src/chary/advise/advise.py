@@ -136,7 +136,7 @@ def advise(
 
 
 def advice_within(wanted: Wanted, room: Room) -> Advice:
-    """Advice for what is left; contenders are for a whole budget, so only where nothing is spent."""
+    """Advice for what is left; mechanisms for comparison need a whole budget, so they appear where nothing is spent."""
     found = _calls(wanted, room)
     if room.fresh:
         found.compare(room.filter.budget)
@@ -147,7 +147,7 @@ def advice_within(wanted: Wanted, room: Room) -> Advice:
 
 def _calls(wanted: Wanted, room: Room) -> "_Collected":
     found, charging = _Collected(wanted), f"target charging, {room.filter.kind} filter"
-    # Of runs whose questions are charged one by one no epsilons can be added up.
+    # Runs that charge their questions one by one have no epsilon that could be added up.
     runs = {} if room.ended else GAUSSIAN
     found.unfit += [Unfit(name, f"{MISSES_ENDED}: {EVERY_CHARGED}") for name in GAUSSIAN if room.ended]
     for name, contender in (RELEASES | SPARSE | runs | SHARP | {charging: contenders.target_charging}).items():
@@ -171,12 +171,12 @@ class _Collected:
             self.unfit.append(Unfit(name, str(error)))
 
     def compare(self, budget: Budget) -> None:
-        """All contenders."""
+        """Add the mechanisms that are listed for comparison."""
         for name, compared in COMPARED.items():
             self.add(name, partial(compared, self.wanted, budget))
 
     def advice(self) -> Advice:
-        """All of it, the smallest error first."""
+        """The advice, the smallest error first."""
         ordered = sorted(self.options, key=lambda option: (option.error, option.share))
         asked, confidence = self.wanted, float(exact(self.wanted.confidence, "confidence"))
         return Advice(asked.tests, asked.hits, asked.values, confidence, tuple(ordered), tuple(self.unfit))
@@ -251,10 +251,9 @@ def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None =
 
 
 def _paid(call: Call[Any], agreed: Any, asked: Plan[Any], filter_: Filter, wanted: Wanted) -> Amount:
-    """What this many tests in all, with the hits that are expected, take under this filter."""
+    """What all tests cost under this filter, with the hits that are expected."""
     if agreed is not None:
-        paid: Amount = agreed.paid + Amount(agreed.charges.hit).times(wanted.paid_hits)
-        return paid
+        return agreed.paid + Amount(agreed.charges.hit).times(wanted.paid_hits)
     price = asked.price(filter_)
     sparse = isinstance(call, prepaid_tests.SparseVector)
     return price.hit if sparse else price.total(wanted.paid_hits, wanted.paid_tests)
@@ -272,7 +271,7 @@ def _error(call: Any, agreed: Any, asked: Plan[Any], spine: Spine, wanted: Wante
 
 
 def _values_error(agreed: Any, law: Any, wanted: Wanted) -> float:
-    """Of fresh values of all hits; those of a sparse vector are among its tests."""
+    """The error of the fresh values of all hits; values of a sparse vector count among its tests."""
     if agreed is not None:
         rho = agreed.sharpness(1, Fraction(1)).value_rho
         return 0.0 if rho is None else wanted.units(HitValues(wanted, rho).beside_tests)
@@ -283,7 +282,7 @@ def _values_error(agreed: Any, law: Any, wanted: Wanted) -> float:
 
 
 def _hits(call: Any, asked: Plan[Any], found: Quote) -> int:
-    """As many as the call names, or as can be charged and still fit."""
+    """The hits that the call names, or as many as fit into the budget."""
     most = asked.cost.most
     fitting = most if found.hits_left is None else min(most, found.hits_left)
     return getattr(call, "hits", None) or max(1, fitting)

@@ -227,7 +227,7 @@ def _unlike(wanted: options.Wanted, name: str) -> list[str]:
 
 # Optimal threshold tests as contenders of an advice: alone, with values, and for an agreed number of tests.
 
-# Values and groups that are asked at once are watched, which gives something to values even where they are not wanted.
+# A call on groups releases values as well, so these get a small part even where no values are wanted.
 _UNWANTED: Final = Fraction(1, 100)
 
 
@@ -255,7 +255,7 @@ def agreed_sharp_tests(wanted: options.Wanted, room: options.Room) -> options.Op
 
 
 def _errors(wanted: options.Wanted, made: Sharpness) -> dict[str, Any]:
-    """Of tests, of values, and of both together; and deviations."""
+    """The errors of tests, of values and of both, and the deviations of their noise."""
     table, rho = made.sampler.table, made.value_rho
     low, high = table.false_alarm_reach(options.wrong_chance(wanted)), table.miss_reach(options.wrong_chance(wanted))
     tests = max(low + made.bar, high - made.bar)
@@ -270,7 +270,7 @@ def _errors(wanted: options.Wanted, made: Sharpness) -> dict[str, Any]:
 
 
 def _part(wanted: options.Wanted, room: options.Room) -> Fraction | None:
-    """Of the whole budget, what is left, to eight digits; None if all of it is."""
+    """The fraction of the budget that is left, to eight digits; None where nothing is spent."""
     if room.fresh:
         return None
     if room.left.main < wanted.paid_hits:
@@ -289,7 +289,7 @@ class _Sharp:
 
     @cached_property
     def price(self) -> Fraction | None:
-        """Of the whole budget, what a hit takes; None where all of it is left."""
+        """The fraction of the budget that a hit takes; None where nothing is spent."""
         part = _part(self.wanted, self.room)
         return None if part is None else options.eight_digits_down(part / self.wanted.paid_hits)
 
@@ -317,7 +317,7 @@ class _Sharp:
 
     @property
     def charged(self) -> Amount:
-        """By all hits."""
+        """What all hits are charged."""
         return self.room.filter.price(self.sharpness.event).hit.times(self.wanted.paid_hits)
 
     def _call(self, method: str) -> str:
@@ -342,8 +342,8 @@ class _Agreed:
 
     @cached_property
     def call(self) -> prepaid_tests.PrepaidTests:
-        """Its opening. It places its threshold for the tests that one unit can be in, so it needs the same confidence
-        for those."""
+        """The opening. Its confidence is for the tests that one unit can be in, and such that all tests together have
+        the one that is wanted."""
         wanted = self.wanted
         wrong = (1 - exact(wanted.confidence, "confidence")) * Fraction(wanted.paid_tests, wanted.tests)
         confidence = None if 1 - wrong == SURE else 1 - wrong
@@ -357,7 +357,7 @@ class _Agreed:
 
     @cached_property
     def terms(self) -> prepaid_tests.AgreedTerms:
-        """What it is agreed at."""
+        """The terms that the opening fixes."""
         filter_ = self.room.filter.for_sharp_tests("take a sparse vector")
         return prepaid_tests.AgreedTerms.planned(self.call.paid(filter_), filter_)
 
@@ -448,7 +448,7 @@ def gaussian_values(wanted: options.Wanted, budget: Budget) -> options.Option:
 
 
 def _error(wanted: options.Wanted, form: sparse_vector.SparseRounds) -> float:
-    """Of tests and values together, which are independent, each with the root of the confidence."""
+    """The error of tests and values together. They are independent, so each has the root of the confidence."""
     squared = exact(wanted.confidence, "confidence") * _FINE**2
     sure = min(Fraction(math.isqrt(math.floor(squared)) + 1, _FINE), 1 - Fraction(1, _FINE))
     return wanted.units(max(_tests_error(wanted, form, sure), _values_error(wanted, form, sure)))

@@ -254,7 +254,7 @@ class Wanted:
         return min(self.hits, self.paid_tests)
 
     def whole(self, size: Fraction) -> str:
-        """The size of an ordinary release in code: of all values that are asked at once together, otherwise of each."""
+        """The epsilon or rho of a release, as code: for all values that are asked at once, otherwise for each."""
         return written(size * self.paid_tests / self.times if self.keyed else size)
 
     @property
@@ -285,7 +285,7 @@ class Room:
 
     @classmethod
     def within(cls, filter_: Filter, left: Accounts) -> "Room":
-        """What is left of a dataset, of the account that lives."""
+        """What is left of a dataset, in the account that is in force."""
         if left.basic is None or not left.alone:
             return cls(filter_, left.left)
         added = epsilons_of(filter_)
@@ -337,7 +337,7 @@ class Room:
 
 
 def epsilons_of(filter_: Filter) -> PureFilter:
-    """The filter that charges what is charged once free misses have ended."""
+    """The filter that is in force once free misses have ended: it adds epsilons up."""
     return PureFilter(filter_.budget, filter_.delta_reserve, steps=filter_.basic_steps)
 
 
@@ -385,7 +385,7 @@ _FINE_SHARES: Final = 1000
 
 
 def wrong_chance(wanted: Wanted) -> Fraction:
-    """How often one test may be wrong; each errs on one side only, so all of them take half of what may go wrong."""
+    """How likely one test may be wrong: each errs on one side only, and all of them have half of the failures."""
     return (1 - exact(wanted.confidence, "confidence")) / (2 * wanted.tests)
 
 
@@ -398,22 +398,22 @@ class HitValues:
 
     @cached_property
     def noise(self) -> Gaussian:
-        """Of one value."""
+        """The noise of one value."""
         return Gaussian.for_rho(self.rho, l2_squared=self.wanted.steps**2)
 
     @property
     def deviation(self) -> float:
-        """Of one value."""
+        """The standard deviation of the noise of one value."""
         return math.sqrt(self.noise.sigma_squared)
 
     @property
     def alone(self) -> int:
-        """The error of all, with the whole of what may go wrong."""
+        """The error of all values together, if they may use all of the failure probability."""
         return self._error(exact(self.wanted.confidence, "confidence"))
 
     @property
     def beside_tests(self) -> int:
-        """The error of all with half of it, tests having the other half."""
+        """The same if values have half of the failure probability, and tests the other half."""
         return self._error((1 + exact(self.wanted.confidence, "confidence")) / 2)
 
     def _error(self, confidence: Fraction) -> int:

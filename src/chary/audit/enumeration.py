@@ -28,7 +28,7 @@ MOST_WORDS: Final = 3
 PROBES: Final = 8
 # A second or so; calls that take more are sampled.
 MOST_RUNS: Final = 20_000
-# Words of an ordinary run, on which most calls that draw too much give themselves away.
+# Words of an ordinary run: most calls that draw too much are recognised by it.
 ORDINARY: Final = (2**62 + 12345,) * 256
 LOST: Final = "lost"
 # What may follow a word of 8 bits, spread over all words.
@@ -49,9 +49,9 @@ class _OutOfWords(Exception):  # noqa: N818 - it ends a run, and is no error
 
 
 class _Scripted:
-    """A source of the words that it is given, and no others. It was asked `requests` times for `drawn` words of more
-    than 8 bits, and if there were too few, for one of `wanted` bits. With a `rest`, the seed of a source, all but the
-    first request get words of that."""
+    """A source that returns the given words only. It counts its `requests`, and the words of more than 8 bits that
+    were `drawn`. Where the words run out, `wanted` is the width in bits that was asked for. With a `rest`, the seed of
+    a source, all requests but the first get words of that source."""
 
     def __init__(self, given: tuple[int, ...], rest: int | None = None) -> None:
         self._left, self._rest = list(reversed(given)), None if rest is None else Seeded(rest)
@@ -104,8 +104,8 @@ class Enumeration:
         return found
 
     def _after(self, given: tuple[int, ...], request: int, *, resolve: bool) -> Law:
-        """The distribution once these words are drawn, the last of them for this request; where there is a further one
-        it stays `OPEN` unless it is to be resolved."""
+        """The distribution of outcomes given these words, the last of which is for this request. What follows a further
+        request stays `OPEN` unless `resolve`."""
         source = self._given(given)
         outcome = self._outcome(source)
         if outcome is not None or source.wanted is None:
@@ -146,7 +146,7 @@ class Enumeration:
         return _mixed(_between(after, 0, WORD - 1, resolve=False))
 
     def _groups(self, given: tuple[int, ...]) -> list[list[int]]:
-        """The words of 8 bits, those together that seem to lead to one distribution."""
+        """The words of 8 bits, grouped by what seems to be one distribution of outcomes."""
         found: dict[tuple[str | None, ...], list[int]] = defaultdict(list)
         for word in range(256):
             found[self._probed((*given, word))].append(word)
@@ -158,8 +158,8 @@ class Enumeration:
         return (first,) if first is not None else tuple(self._outcome(self._given(given + more)) for more in CONTINUED)
 
     def _alike(self, given: tuple[int, ...], like: list[int], request: int) -> Law:
-        """The distribution after each of these words, of which the last is as good as the first; `TooMany` where it is
-        not."""
+        """The distribution after any of these words, found at the first and at the last; `TooMany` where they
+        differ."""
         first, last = (self._after((*given, word), request, resolve=True) for word in (like[0], like[-1]))
         if first != last:
             raise TooMany("this call draws words of 8 bits that are not told apart by what follows")
@@ -181,7 +181,7 @@ def _between(after: Callable[[int, bool], Law], start: int, end: int, *, resolve
 
 
 def _stretches(after: Callable[[int, bool], Law], start: int, end: int, *, resolve: bool) -> list[tuple[int, int, Law]]:
-    """Where words with one distribution begin and end, in order; what is between two of them is lost."""
+    """The ranges of words with one distribution, in order; words between two ranges count as lost."""
     found: list[tuple[int, int, Law]] = []
 
     def add(first: int, last: int, law: Law) -> None:

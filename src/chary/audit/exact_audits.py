@@ -23,7 +23,7 @@ from chary.session import Session
 
 
 def exactly(case: WorstCase, pair: tuple[Rows, Rows], strength: int) -> Finding:
-    """The exact audit at k times the usual epsilon, which is judged by what is promised at the usual one.
+    """The exact audit of a call at `strength` times the usual epsilon, compared with the promise at the usual one.
 
     `TooMany` where the outcomes cannot be enumerated.
     """
@@ -38,7 +38,7 @@ def exactly(case: WorstCase, pair: tuple[Rows, Rows], strength: int) -> Finding:
 
 
 def by_own_law(case: WorstCase, pair: tuple[Rows, Rows], strength: int) -> Finding:
-    """The exact audit of a run and its one question by the distribution that the case finds, likewise."""
+    """The same for a run with one question, whose distribution the case itself computes."""
     laws = [case.law(*_asked(case, strength, rows)) for rows in pair if case.law is not None]
     begun, step = _asked(case, 1, pair[0])
     first, second = (each.plan.worst(each.price) for each in (begun.opening, step))
@@ -63,7 +63,7 @@ def _at_an_order(filter_: Filter) -> RenyiFilter:
 
 
 def _priced(session: Session, promise: Price, laws: tuple[Law, Law]) -> Finding:
-    """What the first distribution over the second needs to be paid."""
+    """The cost of a hit that the first distribution needs against the second."""
     filter_ = _at_an_order(session.spine.filter)
     hit, miss = (amount.main / filter_.steps for amount in (promise.hit, promise.miss))
     return Finding(hit, 0.0, *needed_price(*laws, float(filter_.order), miss))
@@ -115,7 +115,7 @@ def _publishing(case: WorstCase, strength: int, rows: Rows) -> Callable[[Any], A
 
 # Runs that are asked again and again, audited exactly: how much transcripts say, against what they are charged.
 
-# How many times what was charged is tried, and to which precision; more is infinite.
+# The largest factor on the charges that is tried, and the precision in halvings; beyond it the result is infinite.
 MOST_TIMES: Final = 64.0
 HALVINGS: Final = 40
 Secret = bytes | None
@@ -204,7 +204,7 @@ class Side:
 
 
 def of_run(case: WorstCase, pair: tuple[Rows, Rows], strength: int) -> Finding:
-    """How many times what was charged the transcripts of a run need, as a multiple of the most that one is charged.
+    """What the transcripts of a run would have to be charged, and the most that one of them is charged.
 
     A filter at an order is right where `E (p/q)^order e^-charged <= 1` over q, for whole transcripts (theory 1.4).
     Questions are followed to the last, through every state, so the states must be few. `TooMany` where outcomes cannot
@@ -218,13 +218,13 @@ def of_run(case: WorstCase, pair: tuple[Rows, Rows], strength: int) -> Finding:
 
 @dataclass
 class _Course:
-    """All transcripts of a run on the first neighbour over the second."""
+    """All transcripts of a run on the first neighbour, compared with the second."""
 
     here: Side
     there: Side
 
     def needed(self) -> float:
-        """The least multiple of all charges at which they pay."""
+        """The least factor on all charges at which the charges cover the loss."""
         if self.moment(0) <= 1:
             return 0.0
         if self.moment(MOST_TIMES) > 1:

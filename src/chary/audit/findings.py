@@ -52,7 +52,7 @@ class Audited:
     @property
     def passed(self) -> bool:
         """Whether nothing was shown against the claim."""
-        # ExactFinding figures are floats, made by hundreds of roundings.
+        # Exact figures are floats with hundreds of roundings in them.
         return self.measured <= self.claimed * (1 + ROUNDINGS)
 
     @property
@@ -126,7 +126,7 @@ def needed_price(here: Law, there: Law, order: float, miss_price: float = 0) -> 
 # What counts of one event on two neighbours prove about epsilon.
 
 Floats = NDArray[np.float64]
-# What is said to be shown is false at most once in a million audits.
+# A bound that is reported as shown is wrong in at most one of a million audits.
 ALPHA = 1e-6
 
 
@@ -239,7 +239,7 @@ def _checksum(outcome: Any) -> float:
 
 # The event that tells two neighbours apart best: chosen on one half of the transcripts, counted on the other.
 
-# Thresholds that are tried for each score. More find little more, and each is one more event chosen by probability.
+# Thresholds that are tried for each score. More of them find little, and each may be chosen by chance.
 BARS = 200
 # A distribution with more outcomes than this is no list of outcomes but a vector.
 MOST_OUTCOMES = 400
@@ -289,7 +289,7 @@ def most_shown(here: Matrix, there: Matrix, delta: float = 0, alpha: float = ALP
 
 
 def _best_bar(name: str, here: Floats, there: Floats, delta: float, alpha: float) -> Proof:
-    """The best event of one score: at least a threshold, either way round."""
+    """The best event of one score: at or above a threshold, on either of the neighbours."""
     bars = np.unique(np.concatenate([here, there]))
     if len(bars) > BARS:
         bars = np.unique(np.quantile(bars, np.linspace(0, 1, BARS), method="nearest"))

@@ -31,7 +31,7 @@ from chary.session.opening import BudgetChoice, Place, session_of
 
 @dataclass
 class KeptReading:
-    """A reading whose first result is returned ever after. Secret."""
+    """A reading that runs once and then returns its first result. Secret."""
 
     reading: Any
     found: list[Any] = field(default_factory=list, repr=False)
@@ -84,7 +84,7 @@ def opened_once(here: Any, there: Any, neighbors: Neighbors | str, unit: str | N
 
 @dataclass
 class KeptLiving:
-    """Active units whose answers are kept for as long as the same may take part. Secret."""
+    """Active units whose answers are kept while the same units may take part. Secret."""
 
     reading: LivingReading
     rooms: Rooms | None = field(default=None, repr=False)
@@ -129,7 +129,7 @@ class KeptElements:
 
 
 def kept(value: Any) -> Any:
-    """What a plan has read, so that it is read once also where what is read of it is known only later."""
+    """What a plan has read, wrapped so that later readings of it run once as well."""
     if hasattr(value, "words"):
         return KeptElements(value)
     return KeptLiving(value) if hasattr(value, "at") else value
@@ -294,16 +294,18 @@ class Tables:
 
 @dataclass(frozen=True)
 class WorstCase:
-    """How a kind is audited: `ask(k)` is its call, or what is done in a session, at k times the usual epsilon.
+    """How a kind is audited: `ask(k)` is its call, or a function of a session, at k times the usual epsilon.
 
-    `terms(k)` opens the sessions in which that is asked. With `whole` sessions ask until they are refused, so that the
-    whole budget is claimed, whatever was charged; otherwise what was charged is claimed. `priced` audits the price of a
-    hit at the filter's order, in log-moment, by exact distributions. Of a run it audits what is charged of all its
-    transcripts; with `hits_only` it looks at no more than which questions hit. `law` is the exact distribution of what
-    a run makes of its one question, by its own code, where only a part of its words needs to be followed. `seen` is the
-    part of a sampled outcome that is looked at, where the whole says too much to be learned from. `says` is the epsilon
-    that an outcome says it may spend of what was charged, where the rest is kept for what is not asked: that is claimed
-    then. Those that are `quick` are audited in a minute: one of each way in which neighbours are distinguished."""
+    - `terms(k)` says how the sessions are opened.
+    - `whole`: sessions ask until they are refused, and the whole budget is claimed. Otherwise the charge is claimed.
+    - `priced`: audits the cost of a hit at the filter's order, in log-moment, by exact distributions. For a run it
+      audits the charges of all transcripts. With `hits_only` it looks only at which questions hit.
+    - `law`: computes the exact distribution of a run's one question, where only some of its words must be followed.
+    - `seen`: the part of a sampled outcome that is looked at, where a classifier could not learn from the whole.
+    - `says`: the epsilon that an outcome states, where the rest of the charge is kept for later questions. It is
+      claimed then.
+    - `quick`: the case is audited in a minute. There is one for each way in which neighbours are distinguished.
+    """
 
     kind: str
     ask: Callable[[int], Asked]

@@ -41,7 +41,7 @@ class Lazy(TyperCommand):
         made: Any = typer.main.get_command(found)
         made.name = self.name
         _verbosely(made)
-        return made  # type: ignore[no-any-return]
+        return made
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of the command behind it, in which it then runs."""

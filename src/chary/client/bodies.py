@@ -94,8 +94,7 @@ def _arrow_stream(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+    return sink.getvalue().to_pybytes()
 
 
 def _table(rows: Any) -> pa.Table:

@@ -46,8 +46,7 @@ class JSONRemote:
 
     def quote(self, call: Mapping[str, Any], **terms: Any) -> dict[str, Any]:
         """What a call would cost and how accurate it would be; `terms` as in `Session.quote`, numbers as strings."""
-        found: dict[str, Any] = self._transport.once("POST", self._at("quotes"), {"call": dict(call)} | terms)
-        return found
+        return self._transport.once("POST", self._at("quotes"), {"call": dict(call)} | terms)
 
     def start(self, opening: Mapping[str, Any], *, request: str | None = None) -> dict[str, Any]:
         """Open a run: its number, `run`, and the `words` that a question says."""

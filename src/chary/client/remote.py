@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial, update_wrapper
 from types import MappingProxyType, TracebackType
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from urllib.parse import quote as in_path
 
 import httpx
@@ -64,8 +64,7 @@ class RemoteFigures:
     @property
     def schema(self) -> dict[str, str]:
         """Column names and types."""
-        found: dict[str, str] = self._transport.read(self._at("schema"))["schema"]
-        return found
+        return self._transport.read(self._at("schema"))["schema"]
 
     @property
     def spent(self) -> Spending:
@@ -99,8 +98,7 @@ class RemoteFigures:
     def report(self, *, draft: bool = False) -> PublicReport:
         """The report that was published last; for custodians, the `draft` of now."""
         place = "report/draft" if draft else "report"
-        found: PublicReport = of_typed(self._transport.read(self._at(place), form="typed"))
-        return found
+        return of_typed(self._transport.read(self._at(place), form="typed"))
 
     @property
     def standing(self) -> list[dict[str, Any]]:
@@ -117,30 +115,10 @@ class RemoteFigures:
 
     def _budget(self, name: str) -> Spending:
         told = self._transport.read(self._at("budget"), typed="true", **(self._ends or {}))
-        found: Spending = of_typed(told["typed"][name])
-        return found
+        return of_typed(told["typed"][name])
 
 
 # A run of a service: asked in the same words as one of a session.
-
-
-class RunAsker(Protocol):
-    """What a run needs of the session that opened it."""
-
-    def question(self, run: int, body: Mapping[str, Any], request: str | None) -> Answer:
-        """Ask a run."""
-
-    def quoted(self, path: str, body: Mapping[str, Any]) -> Quote:
-        """Quote a question."""
-
-    def told_run(self, run: int) -> dict[str, Any]:
-        """What is public of a run now."""
-
-    def lesson(self, run: int, body: Mapping[str, Any], request: str | None) -> Answer:
-        """Teach a run."""
-
-    def lessons(self, run: int) -> list[dict[str, Any]]:
-        """What a run can be taught."""
 
 
 class RemoteRun(Taught, Run[Any, Any]):
@@ -150,7 +128,7 @@ class RemoteRun(Taught, Run[Any, Any]):
     `state` has the figures of what is public of it, by name; `words` are the names of what a question says.
     """
 
-    def __init__(self, session: RunAsker, told: Mapping[str, Any]) -> None:
+    def __init__(self, session: Remote, told: Mapping[str, Any]) -> None:
         """Use `Remote.start` or `Remote.resume`."""
         self.call, self.kind, self._session, self._closed = int(told["run"]), str(told["kind"]), session, False
         self._words = tuple(told["words"])
@@ -189,8 +167,7 @@ class RemoteRun(Taught, Run[Any, Any]):
     @property
     def spent(self) -> Spending:
         """What the opening and all questions of the run were charged together."""
-        spent: Spending = of_typed(self._session.told_run(self.call)["price"]["charged"])
-        return spent
+        return of_typed(self._session.told_run(self.call)["price"]["charged"])
 
     def follow(self) -> Callable[[], object]:
         """A service asks again by subscriptions: `InvalidParameter`."""
@@ -234,8 +211,7 @@ class Remote(Verbs, RemoteFigures):
         """Ask any call; as `Session.ask`."""
         if isinstance(call, Opening):
             raise InvalidQuery("start what stays open, such as chary.calls.SparseVector(...)")
-        answer: AnswerT = self._answered(self._transport.keyed(self._at("calls"), request, json=self._said(call)))
-        return answer
+        return self._answered(self._transport.keyed(self._at("calls"), request, json=self._said(call)))
 
     def quote(
         self,
@@ -310,8 +286,7 @@ class Remote(Verbs, RemoteFigures):
             said["call"] = call_said(call)
         if run is not None:
             said |= {"run": run.call, "question": words_said(run.words, (), question or {})}
-        found: dict[str, Any] = self._transport.keyed(self._at("standing"), request, json=said)
-        return found
+        return self._transport.keyed(self._at("standing"), request, json=said)
 
     def silence(self, standing: str, *, hours: Number | None = None, until: str | None = None) -> dict[str, Any]:
         """Send nothing of what a subscription of your own finds, for this many hours or until a time in UTC.
@@ -319,14 +294,12 @@ class Remote(Verbs, RemoteFigures):
         It is asked and charged, and its events are reported in `news`, all the same; `hours=0` ends a silence.
         """
         body = {"silence_until": until} if hours is None else {"silence_hours": str(hours)}
-        found: dict[str, Any] = self._transport.once("PUT", self._at(f"standing/{in_path(standing, safe='')}"), body)
-        return found
+        return self._transport.once("PUT", self._at(f"standing/{in_path(standing, safe='')}"), body)
 
     def acknowledge(self, number: int) -> dict[str, Any]:
         """Say that you take care of events that fired, by their `number`: they are sent no more; the events as they
         are."""
-        told: dict[str, Any] = self._transport.once("PUT", self._at(f"feed/{number}"), {"acknowledged": True})
-        return told
+        return self._transport.once("PUT", self._at(f"feed/{number}"), {"acknowledged": True})
 
     def end(self, standing: str) -> None:
         """End a subscription of your own."""
@@ -362,18 +335,15 @@ class Remote(Verbs, RemoteFigures):
 
     def lessons(self, run: int) -> list[dict[str, Any]]:
         """What a run can be taught."""
-        found: list[dict[str, Any]] = self._transport.read(self._at(f"runs/{run}/lessons"))
-        return found
+        return self._transport.read(self._at(f"runs/{run}/lessons"))
 
     def quoted(self, path: str, body: Mapping[str, Any]) -> Quote:
         """A quote, of a call without what else would do."""
-        found: Quote = of_typed(self._transport.once("POST", self._at(path), body)["typed"])
-        return found
+        return of_typed(self._transport.once("POST", self._at(path), body)["typed"])
 
     def told_run(self, run: int) -> dict[str, Any]:
         """What is public of a run now."""
-        told: dict[str, Any] = self._transport.read(self._at(f"runs/{run}"), typed="true")
-        return told
+        return self._transport.read(self._at(f"runs/{run}"), typed="true")
 
     def __enter__(self) -> Self:
         return self
@@ -428,11 +398,13 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def _awaited(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]:
-    """The same method, in a thread: what it says and takes is said once."""
+def _awaited(
+    method: Callable[Concatenate[Any, _P], _T], of: str = "session"
+) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]:
+    """The same method of what is behind this field, in a thread, with its own docstring and signature."""
 
     async def later(self: Any, /, *arguments: _P.args, **options: _P.kwargs) -> _T:
-        return await asyncio.to_thread(method, self.session, *arguments, **options)
+        return await asyncio.to_thread(method, getattr(self, of), *arguments, **options)
 
     update_wrapper(later, method)
     return later
@@ -504,19 +476,10 @@ class AsyncRun:
     """An open run, each question awaited; see `RemoteRun`."""
 
     run: RemoteRun
+    quote = _awaited(RemoteRun.quote, "run")
+    learn = _awaited(RemoteRun.learn, "run")
+    learn_published = _awaited(RemoteRun.learn_published, "run")
 
     async def ask(self, *question: Any, request: str | None = None, **options: Any) -> Any:
         """As for any run."""
         return await asyncio.to_thread(partial(self.run.ask, *question, request=request, **options))
-
-    async def quote(self, *question: Any, **options: Any) -> Quote:
-        """What a question would cost now."""
-        return await asyncio.to_thread(partial(self.run.quote, *question, **options))
-
-    async def learn(self, where: Any, told: Answer | tuple[Number, Number], *, request: str | None = None) -> Any:
-        """Teach a public histogram."""
-        return await asyncio.to_thread(partial(self.run.learn, where, told, request=request))
-
-    async def learn_published(self) -> int:
-        """Teach a public histogram what published answers say."""
-        return await asyncio.to_thread(self.run.learn_published)

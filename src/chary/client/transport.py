@@ -117,8 +117,7 @@ class Transport:
             if state["state"] == "failed":
                 raise error_of(state["problem"], state["problem"].get("status", 500))
             if state["state"] != "running":
-                result: dict[str, Any] | None = state.get("result")
-                return result
+                return state.get("result")
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST)
 

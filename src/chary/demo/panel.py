@@ -76,8 +76,7 @@ class Level(NamedTuple):
     def holds(self, rows: pa.Table) -> NDArray[np.bool_]:
         """For which rows; not for those that have no value."""
         values = rows[self.column].to_numpy()
-        holds: NDArray[np.bool_] = values <= self.number if self.most else values >= self.number
-        return holds
+        return values <= self.number if self.most else values >= self.number
 
 
 _LEVELS: Final = (

@@ -20,18 +20,14 @@ _SEED: Final = 20
 def draw(story: Story, path: Path) -> None:
     """Write a PNG; truths are shown next to answers because these data are public."""
     with matplotlib.rc_context({"text.parse_math": False}):  # labels hold dollar signs
-        _drawn(story, path)
-
-
-def _drawn(story: Story, path: Path) -> None:
-    figure = plt.figure(figsize=(16, 10), layout="constrained")
-    halves: Any = figure.subfigures(1, 2, width_ratios=(1.1, 1))
-    _hits(halves[0].subplots(), story)
-    parts = halves[1].subfigures(3, 1, height_ratios=(2, 0.9, 1.4))
-    for part, drawing in zip(parts, (_cloud, _methods, _budget), strict=True):
-        drawing(part.subplots(), story)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+        figure = plt.figure(figsize=(16, 10), layout="constrained")
+        halves: Any = figure.subfigures(1, 2, width_ratios=(1.1, 1))
+        _hits(halves[0].subplots(), story)
+        parts = halves[1].subfigures(3, 1, height_ratios=(2, 0.9, 1.4))
+        for part, drawing in zip(parts, (_cloud, _methods, _budget), strict=True):
+            drawing(part.subplots(), story)
+        figure.savefig(path, dpi=110)
+        plt.close(figure)
 
 
 def _hits(axes: Axes, story: Story) -> None:

@@ -18,7 +18,7 @@ from chary.accounting import gaussian_noise, sparse_vector
 from chary.accounting.numerics import largest, least
 from chary.answers import Answer
 from chary.calls import Conditional, PrepaidTests, Run, SparseVector, Widen
-from chary.data import Count, count
+from chary.data import count
 from chary.demo.panel import INDICATORS, YEARS, alarms, label, people, start, true_counts
 from chary.filters import Budget, largest_call
 from chary.numbers import percent
@@ -109,6 +109,7 @@ HITS: Final = 40
 THRESHOLD: Final = 1100
 # The rest pays for the other questions of the story.
 PART: Final = "0.9"
+ONE: Final = count("year = 3 AND indicator = 7")
 REQUEST: Final = "indicator 7, year 3"
 Say = Callable[[str], None]
 
@@ -221,7 +222,7 @@ def _first_years(story: Story, first: pa.Table) -> tuple[int, int]:
         _watch(story, tests, YEARS[0], first)
         for year in YEARS[1:3]:
             _arrived(story, session, tests, year)
-        held = session.release_if(_anybody(3), above=5000, epsilon=SIZE)
+        held = session.release_if(count("year = 3"), above=5000, epsilon=SIZE)
         story.say(f"people in any indicator in year 3, published if above 5,000: {_shown(held)}")
         return tests.call, held.call
 
@@ -242,14 +243,10 @@ def _watch(story: Story, tests: Run[Any, Any], year: int, rows: pa.Table) -> Non
         story.hits.append(Hit(told, place, row["value"], row["low"], row["high"], int(truths[key])))
     story.truths += truths.tolist()
     if not story.methods:
-        _compare(story, tests, found.error_bar)
+        own = Precision(OWN, tests.state.accuracy().error, found.error_bar)
+        with story.open() as session:
+            story.methods = [own, *RIVALS.all(session, found.error_bar)]
     story.say(f"year {year}: {found.hits} indicators above {THRESHOLD:,} people, {found.tested - found.hits:,} below")
-
-
-def _compare(story: Story, tests: Run[Any, Any], values: float) -> None:
-    with story.open() as session:
-        own = Precision(OWN, tests.state.accuracy().error, values)
-        story.methods = [own, *RIVALS.all(session, values)]
 
 
 def _interrupted(story: Story) -> None:
@@ -265,19 +262,15 @@ def _cut_off(folder: Path) -> None:
         if step == "evaluated":
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with Story(folder, _unheard).open(on_step=kill) as session:
-        session.test(_one(), above=THRESHOLD, epsilon=SIZE, request=REQUEST)
-
-
-def _unheard(line: str) -> None:
-    """A process about to be killed prints nothing."""
+    with Story(folder, lambda line: None).open(on_step=kill) as session:
+        session.test(ONE, above=THRESHOLD, epsilon=SIZE, request=REQUEST)
 
 
 def _reopened(story: Story, opened: int, held: int) -> None:
     """Years 4 and 5 in a new session: the repeated request, the withheld outcome, an ordinary release."""
     with story.open() as session:
         story.say(f"reopened: {session.spent} spent, the killed call included")
-        again = session.test(_one(), above=THRESHOLD, epsilon=SIZE, request=REQUEST)
+        again = session.test(ONE, above=THRESHOLD, epsilon=SIZE, request=REQUEST)
         story.say(f"the killed request, repeated: {'above' if again else 'not above'} {THRESHOLD:,}")
         story.say(
             f"the withheld outcome, its threshold lowered to 2,000: {_shown(session.ask(Widen(held, above=2000)))}"
@@ -285,16 +278,8 @@ def _reopened(story: Story, opened: int, held: int) -> None:
         tests = session.resume(opened)
         for year in YEARS[3:]:
             _arrived(story, session, tests, year)
-        answer = session.release(_anybody(5), epsilon="0.02")
+        answer = session.release(count("year = 5"), epsilon="0.02")
         story.say(f"people in any indicator in year 5, an ordinary release: {_told(answer)}")
-
-
-def _one() -> Count:
-    return count("year = 3 AND indicator = 7")
-
-
-def _anybody(year: int) -> Count:
-    return count(f"year = {year}")
 
 
 def _shown(held: Conditional) -> str:

@@ -99,8 +99,7 @@ def fitted(estimator: Any, rows: Points, choices: Choices, seed: int) -> Model:
     ]
     with _quiet():
         model.set_params(**dict.fromkeys(open_states, seed)).fit(rows, choices)
-    trained: Model = model
-    return trained
+    return model
 
 
 def matrix(values: ArrayLike, name: str, features: int | None = None) -> Points:

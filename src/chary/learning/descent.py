@@ -102,8 +102,7 @@ def integer_rows(rows: Floats, radius: Fraction, bits: int = ROW_BITS) -> Floats
 
 def _integers(slopes: Floats, bits: int) -> Floats:
     """Slopes, relative to the steepest, as integers of at most `2**bits`."""
-    found: Floats = np.clip(np.rint(slopes * 2**bits), -(2**bits), 2**bits)
-    return found
+    return np.clip(np.rint(slopes * 2**bits), -(2**bits), 2**bits)
 
 
 # The mean gradient with discrete Gaussian noise, at any rho.
@@ -165,8 +164,7 @@ class NoisySum:
         """The noisy mean gradient at these weights, of whole rows."""
         # `>>` rounds down for negative numbers, too: every coordinate moves by less than one step.
         total = self.gradients.total(rows, targets, weights) >> self.shift
-        noisy: Floats = self.noise.apply(total, source).astype(np.float64) * self.unit
-        return noisy
+        return self.noise.apply(total, source).astype(np.float64) * self.unit
 
     def _apart(self, shift: int) -> int:
         """How far two sums can be apart, in multiples of `2**shift`."""
@@ -372,8 +370,7 @@ class DrawnWeights:
         axis = np.arange(-self.points, self.points + 1)
         cube = np.stack(np.meshgrid(*[axis] * self.problem.features, indexing="ij"), axis=-1)
         whole = cube.reshape(-1, self.problem.features)
-        inside: NDArray[np.int64] = whole[(whole**2).sum(axis=1) <= self.points**2]
-        return inside
+        return whole[(whole**2).sum(axis=1) <= self.points**2]
 
     @property
     def most(self) -> Fraction:
@@ -405,5 +402,4 @@ class DrawnWeights:
     def weights(self, rows: Floats, targets: Floats, epsilon: Fraction, source: Source) -> Floats:
         """The weights that were drawn, for rows (n x d) no longer than the radius and their targets."""
         place = self.choice(epsilon).step(-self.losses(rows, targets), source)
-        drawn: Floats = self.lattice[place]
-        return drawn
+        return self.lattice[place]

@@ -115,8 +115,7 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
                 raise InvalidParameter(
                     f"step {name!r} is fitted to the rows, which no noise protects: scale by public bounds"
                 )
-        fitted: Self = super().fit(X, y, **params)
-        return fitted
+        return super().fit(X, y, **params)
 
 
 # Naive Bayes from noisy counts: exact integers and exact noise, and everything else is post-processing.
@@ -193,8 +192,7 @@ class CountingBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """The likeliest class for each row, the first of those that are level."""
         check_is_fitted(self, "counts_")
-        chosen: NDArray[Any] = self.classes_[self.log_weights(X).argmax(axis=0)]
-        return chosen
+        return self.classes_[self.log_weights(X).argmax(axis=0)]
 
     def log_weights(self, rows: Any) -> Floats:
         """Log-probabilities of the classes, up to a constant for each row: classes by rows."""
@@ -240,8 +238,7 @@ class CountingBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
 
     def _log_shares(self, counts: Cells) -> Floats:
         smoothed = counts + float(exact(self.smoothing, "smoothing"))
-        shares: Floats = np.log(smoothed / smoothed.sum(axis=-1, keepdims=True))
-        return shares
+        return np.log(smoothed / smoothed.sum(axis=-1, keepdims=True))
 
     def check(self) -> None:
         checked_classes(self.classes)

@@ -161,7 +161,7 @@ class ReusableHoldout:
         beta = float(1 - probability(confidence, "confidence")) / 2
         asked = whole(functions, "functions")
         outcomes = math.log(GRID + 2)
-        logs = [_log_choose(asked, hits) + hits * outcomes for hits in range(min(self.hits, asked) + 1)]
+        logs = [math.log(math.comb(asked, hits)) + hits * outcomes for hits in range(min(self.hits, asked) + 1)]
         transcripts = float(np.logaddexp.reduce(logs))
         drawn = math.sqrt((transcripts + math.log(2 * asked / beta)) / (2 * self.size))
         return self.within(functions, 1 - Fraction(beta)) + drawn
@@ -177,8 +177,7 @@ def _steps(values: Any, rows: int) -> list[int]:
     if found.shape != (rows,):
         raise InvalidParameter("a function has one value for each row")
     inside = np.clip(np.nan_to_num(found, nan=0.0), 0, 1)
-    steps: list[int] = np.rint(inside * GRID).astype(np.int64).tolist()
-    return steps
+    return np.rint(inside * GRID).astype(np.int64).tolist()
 
 
 def _told(
@@ -191,7 +190,3 @@ def _told(
     if abs(mean - training) <= tolerance:
         return AGREES
     return round(min(1.0, max(0.0, mean)) * GRID) / GRID
-
-
-def _log_choose(total: int, chosen: int) -> float:
-    return math.lgamma(total + 1) - math.lgamma(chosen + 1) - math.lgamma(total - chosen + 1)

@@ -294,8 +294,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """The class of each row."""
         second = self.decision_function(X) > 0
-        chosen: NDArray[Any] = self.classes_[second.astype(np.int64)]
-        return chosen
+        return self.classes_[second.astype(np.int64)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -391,8 +390,7 @@ class PrivateRegressor(RegressorMixin, PrivateLinear):  # type: ignore[misc]
     def targets(self, labels: Any) -> Floats:
         """Numbers, clipped to the bound; NaN for what is none."""
         most = float(positive(self.label_bound, "label_bound"))
-        found: Floats = np.clip(floats(labels), -most, most)
-        return found
+        return np.clip(floats(labels), -most, most)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -81,8 +81,7 @@ class Logistic(Loss):
     mean_slope = Fraction(1)
 
     def values(self, predictions: Floats, targets: Floats) -> Floats:
-        found: Floats = np.logaddexp(0, -targets * predictions)
-        return found
+        return np.logaddexp(0, -targets * predictions)
 
     def slopes(self, predictions: Floats, targets: Floats) -> Floats:
         return -targets * _shares(-targets * predictions)
@@ -104,12 +103,10 @@ class SquaredHinge(Loss):
     mean_slope = Fraction(2)
 
     def values(self, predictions: Floats, targets: Floats) -> Floats:
-        found: Floats = np.maximum(0, 1 - targets * predictions) ** 2
-        return found
+        return np.maximum(0, 1 - targets * predictions) ** 2
 
     def slopes(self, predictions: Floats, targets: Floats) -> Floats:
-        found: Floats = -2 * targets * np.maximum(0, 1 - targets * predictions)
-        return found
+        return -2 * targets * np.maximum(0, 1 - targets * predictions)
 
     def curvatures(self, predictions: Floats, targets: Floats) -> Floats:
         return np.where(targets * predictions < 1, 2.0, 0.0)
@@ -146,8 +143,7 @@ class SquaredError(Loss):
         return self.bound
 
     def values(self, predictions: Floats, targets: Floats) -> Floats:
-        found: Floats = (predictions - targets) ** 2 / 2
-        return found
+        return (predictions - targets) ** 2 / 2
 
     def slopes(self, predictions: Floats, targets: Floats) -> Floats:
         return predictions - targets
@@ -166,8 +162,7 @@ class SquaredError(Loss):
 def _shares(values: Floats) -> Floats:
     """`1 / (1 + exp(-v))`, with a relative error of at most 16 units of roundoff."""
     powers = np.exp(-np.minimum(np.abs(values), FAR))
-    found: Floats = np.where(values >= 0, 1.0, powers) / (1 + powers)
-    return found
+    return np.where(values >= 0, 1.0, powers) / (1 + powers)
 
 
 # Losses with corners, rounded off within a public width: hinge and quantile loss, with what the rounding adds.
@@ -214,8 +209,7 @@ class Hinge(Kinked):
 
     def slopes(self, predictions: Floats, targets: Floats) -> Floats:
         width = float(self.width)
-        found: Floats = -targets * np.clip((1 + width - targets * predictions) / (2 * width), 0, 1)
-        return found
+        return -targets * np.clip((1 + width - targets * predictions) / (2 * width), 0, 1)
 
     def curvatures(self, predictions: Floats, targets: Floats) -> Floats:
         width = float(self.width)
@@ -271,8 +265,7 @@ class Quantile(Kinked):
 
     def slopes(self, predictions: Floats, targets: Floats) -> Floats:
         off = (targets - predictions) / float(self.width)
-        found: Floats = -np.clip(off, -1, 1) / 2 - float(self.level - Fraction(1, 2))
-        return found
+        return -np.clip(off, -1, 1) / 2 - float(self.level - Fraction(1, 2))
 
     def curvatures(self, predictions: Floats, targets: Floats) -> Floats:
         width = float(self.width)

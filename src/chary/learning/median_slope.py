@@ -97,8 +97,7 @@ def paired_slopes(x: Floats, y: Floats) -> Floats:
     # Equal rows are steep upwards and downwards in turns.
     turns = np.where(np.arange(len(up)) % 2, np.inf, -np.inf)
     steep = np.where(up > 0, np.inf, np.where(up < 0, -np.inf, turns))
-    found: Floats = np.where(across == 0, steep, up / np.where(across == 0, 1.0, across))
-    return found
+    return np.where(across == 0, steep, up / np.where(across == 0, 1.0, across))
 
 
 def excess(values: Floats, candidates: Sequence[float]) -> Floats:
@@ -109,8 +108,7 @@ def excess(values: Floats, candidates: Sequence[float]) -> Floats:
     """
     ranked, asked = np.sort(values), np.array([float(each) for each in candidates])
     below, above = np.searchsorted(ranked, asked, "left"), len(ranked) - np.searchsorted(ranked, asked, "right")
-    most: Floats = np.maximum(0, 2 * np.maximum(below, above) - len(ranked)).astype(np.float64)
-    return most
+    return np.maximum(0, 2 * np.maximum(below, above) - len(ranked)).astype(np.float64)
 
 
 def drawn_order(size: int, source: noise.Source) -> NDArray[np.intp]:

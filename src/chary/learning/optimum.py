@@ -141,8 +141,7 @@ class Objective:
         # A matrix times itself has no negative direction, so `solve` finds one that descends.
         bend = np.sqrt(self.problem.loss.curvatures(self.rows @ weights, self.targets))
         bent = self.rows * bend[:, None]
-        found: Floats = bent.T @ bent / self.problem.size + float(self.problem.lam) * np.eye(len(weights))
-        return found
+        return bent.T @ bent / self.problem.size + float(self.problem.lam) * np.eye(len(weights))
 
     def _blocks(self) -> Iterator[tuple[Floats, Floats]]:
         for start in range(0, len(self.rows), BLOCK):

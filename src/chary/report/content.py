@@ -438,6 +438,7 @@ def to_the_minute(time: str) -> str:
 
 def _call(history: History, call: CallRecord, rebuilt: Rebuilt, confidence: Fraction) -> ReportedCall:
     body, entry = history.body(call), entry_of(call, history.accounts)
+    query = body.get("query")
     return ReportedCall(
         call.number,
         to_the_minute(call.created),
@@ -453,7 +454,7 @@ def _call(history: History, call: CallRecord, rebuilt: Rebuilt, confidence: Frac
         call.tests or 0,
         opened_by(body),
         bar_of(body.get("above")),
-        _query_kind(body) == "series",
+        isinstance(query, dict) and query.get("kind") == "series",
         call.parts,
         call.body if call.parts is None else f"{call.body} {call.parts.text}",
     )
@@ -486,19 +487,11 @@ def bar_of(above: Any) -> float | None:
         return None
 
 
-def _query_kind(body: dict[str, Any]) -> Any:
-    query = body.get("query")
-    return query.get("kind") if isinstance(query, dict) else None
-
-
 def _hits(calls: tuple[ReportedCall, ...], confidence: Fraction, tell: Tell) -> list[SimultaneousHit]:
     """Values that were reported because a test hit or they changed, in the order of their calls."""
-    values = [(call.call, value) for call in calls for value in call.values if _is_hit(value)]
+    every = ((call.call, value) for call in calls for value in call.values)
+    values = [(call, value) for call, value in every if value.finding and value.finding.p_value is not None]
     return simultaneous_hits(values, confidence, lambda place: tell("comparing hits", place, len(values)))
-
-
-def _is_hit(value: PublishedValue) -> bool:
-    return value.finding is not None and value.finding.p_value is not None
 
 
 def _steps(calls: tuple[ReportedCall, ...]) -> Iterator[tuple[str, float]]:

@@ -62,14 +62,10 @@ def call_charts(found: ReportedDataset) -> dict[int, Chart]:
 def _keyed(call: ReportedCall) -> Chart | None:
     if len(call.values) < 2 or not call.keyed:
         return None
-    shape: Shape = "line" if call.series else "columns" if _bins(call) else "dots"
-    return Chart(
-        shape, f"{call.title}: {call.question}", tuple(value.spot(value.key) for value in call.values), call.bar
-    )
-
-
-def _bins(call: ReportedCall) -> bool:
-    return all(value.key.startswith("[") and value.key.endswith(")") for value in call.values)
+    bins = all(value.key.startswith("[") and value.key.endswith(")") for value in call.values)
+    shape: Shape = "line" if call.series else "columns" if bins else "dots"
+    spots = tuple(value.spot(value.key) for value in call.values)
+    return Chart(shape, f"{call.title}: {call.question}", spots, call.bar)
 
 
 def _told_again(calls: Sequence[ReportedCall]) -> Iterable[list[ReportedCall]]:
@@ -121,22 +117,8 @@ class Reported(Protocol):
     def introduction(self) -> str | None: ...
 
 
-def html_page(report: Reported) -> str:
-    """The whole page."""
-    return _rendered("report.html.jinja", report)
-
-
-def html_part(report: Reported) -> str:
-    """The same to stand in a notebook."""
-    return _rendered("report_part.html.jinja", report)
-
-
-def markdown_page(report: Reported) -> str:
-    """The same without pictures."""
-    return re.sub(r"\n{3,}", "\n\n", _rendered("report.md.jinja", report))
-
-
-def _rendered(template: str, report: Reported) -> str:
+def rendered(template: str, report: Reported) -> str:
+    """A report by the template of this name: a page or a part of one in HTML, or Markdown, which has no pictures."""
     pictured = template.endswith(".html.jinja")
     parts = [_part(report, found, pictured=pictured) for found in report.datasets]
     return _environment().get_template(template).render(report=report, parts=parts, shown=SHOWN_VALUES)

@@ -18,19 +18,8 @@ from matplotlib.font_manager import FontProperties
 
 from chary.charts import Chart
 from chary.plots import INK, RULE, draw_on, height_of, styled
-from chary.report import content
-from chary.report.pages import (
-    Reported,
-    budget_chart,
-    call_charts,
-    hits_chart,
-    interval,
-    moment,
-    number,
-    paragraphs,
-    percent,
-    rarity,
-)
+from chary.report import content, pages
+from chary.report.pages import Reported, interval, moment, number, paragraphs, percent, rarity
 
 # The lines of text of one PDF page, drawn at once: Matplotlib lays out each of its own texts letter by letter.
 
@@ -78,7 +67,7 @@ class PdfLines(Artist):
         pen = renderer.new_gc()
         pen.set_foreground(self.colour)
         for core, lines in groupby(self.lines, key=_is_core):
-            with _fonts(core):
+            with mpl.rc_context({"pdf.use14corefonts": core}):
                 for line in lines:
                     renderer.draw_text(pen, line.x, line.y, line.told, _font(line.size, line.weight, core), 0)
         pen.restore()
@@ -105,12 +94,6 @@ def _is_core(line: PlacedLine) -> bool:
     return True
 
 
-@contextmanager
-def _fonts(core: bool) -> Iterator[None]:
-    with mpl.rc_context({"pdf.use14corefonts": core}):
-        yield
-
-
 # The report as a PDF of A4 pages, drawn by Matplotlib.
 
 # A4 in inches, and what is left free around it.
@@ -131,8 +114,8 @@ _LOW: Final = 3.2
 class _Paper:
     """Pages that are filled from the top; a new one is begun where something does not fit."""
 
-    def __init__(self, pages: PdfPages, title: str) -> None:
-        self.pages, self.title, self.number = pages, title, 0
+    def __init__(self, file: PdfPages, title: str) -> None:
+        self.file, self.title, self.number = file, title, 0
         self._begin()
 
     def _begin(self) -> None:
@@ -144,8 +127,8 @@ class _Paper:
 
     def end(self) -> None:
         """Write the page."""
-        pages: Any = self.pages
-        pages.savefig(self.figure)
+        file: Any = self.file
+        file.savefig(self.figure)
 
     def need(self, inches: float) -> bool:
         """Find a place for something that high; whether that began a page."""
@@ -255,9 +238,9 @@ def write_pdf(report: Reported, target: Path) -> None:
     """The whole report; its strings can be searched and copied."""
     names = ", ".join(found.name for found in report.datasets)
     known = {"Title": report.title or f"What was revealed: {names}", "Creator": "chary"}
-    with styled(), PdfPages(target, metadata=known) as pages:
+    with styled(), PdfPages(target, metadata=known) as file:
         for found in report.datasets:
-            with _paper(pages, _title(report, found)) as paper:
+            with _paper(file, _title(report, found)) as paper:
                 _first(paper, report, found)
                 _hits(paper, report, found)
                 _calls(paper, report, found)
@@ -270,8 +253,8 @@ def _title(report: Reported, found: content.ReportedDataset) -> str:
 
 
 @contextmanager
-def _paper(pages: PdfPages, title: str) -> Iterator[_Paper]:
-    paper = _Paper(pages, title if len(title) < 90 else f"{title[:89]}…")
+def _paper(file: PdfPages, title: str) -> Iterator[_Paper]:
+    paper = _Paper(file, title if len(title) < 90 else f"{title[:89]}…")
     yield paper
     paper.end()
 
@@ -306,7 +289,7 @@ def _first(paper: _Paper, report: Any, found: content.ReportedDataset) -> None:
     )
     if found.unanswered:
         paper.text(f"Charged without an answer: {found.unanswered} interrupted ({percent(found.unanswered_share)}).")
-    if (chart := budget_chart(found)) is not None:
+    if (chart := pages.budget_chart(found)) is not None:
         paper.need(paper.high(chart))
         paper.picture(chart)
         paper.left -= paper.high(chart)
@@ -315,7 +298,7 @@ def _first(paper: _Paper, report: Any, found: content.ReportedDataset) -> None:
 def _hits(paper: _Paper, report: Any, found: content.ReportedDataset) -> None:
     if not found.hits:
         return
-    chart = hits_chart(found)
+    chart = pages.hits_chart(found)
     paper.need(2 if chart is None else min(paper.high(chart) + 1.2, PAGE[1] - 2 * MARGIN))
     paper.text("Values above a threshold", 13, "bold")
     paper.text(
@@ -354,7 +337,7 @@ def _calls(paper: _Paper, report: Any, found: content.ReportedDataset) -> None:
     )
     columns = (("", 0.08), ("query", 0.36), ("answer", 0.28), ("when, by whom", 0.18), ("cost ", 0.1))
     paper.table(columns, [row for call in found.calls for row in _told(call)], report.tell)
-    paper.pictures([(f"Query {call}: {chart.title}", chart) for call, chart in call_charts(found).items()])
+    paper.pictures([(f"Query {call}: {chart.title}", chart) for call, chart in pages.call_charts(found).items()])
 
 
 def _told(call: content.ReportedCall) -> Iterator[list[str]]:

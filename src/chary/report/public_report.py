@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -44,11 +45,11 @@ class PublicReport:
 
     def html(self) -> str:
         """One page that needs nothing else: no script, no font, no picture from elsewhere."""
-        return str(_pages().html_page(self))
+        return str(_pages().rendered("report.html.jinja", self))
 
     def markdown(self) -> str:
         """The same as Markdown, without pictures."""
-        return str(_pages().markdown_page(self))
+        return re.sub(r"\n{3,}", "\n\n", _pages().rendered("report.md.jinja", self))
 
     def csv(self) -> str:
         """A line for each published value, and one for each answer without any; the first line names the columns."""
@@ -82,7 +83,7 @@ class PublicReport:
         write(self, target)
 
     def _repr_html_(self) -> str:
-        return str(_pages().html_part(self))
+        return str(_pages().rendered("report_part.html.jinja", self))
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         for found in self.datasets:
@@ -172,17 +173,12 @@ def _report(
         raise InvalidParameter(f"the ledger holds {named}; it holds: {', '.join(sorted(held)) or 'none'}")
     names = sorted(held) if dataset is None else [dataset]
     found = tuple(gathered(ledger, held[name], confidence, said.get(name), tell) for name in names)
-    return PublicReport(found, confidence, now(), _head(ledger), tell)
-
-
-def _head(ledger: Ledger) -> str:
-    """How far the ledger went: anyone can check whether a newer one continues from there."""
-    found = head_of(ledger)
-    return "" if found is None else str(found)
+    head = head_of(ledger)
+    return PublicReport(found, confidence, now(), "" if head is None else str(head), tell)
 
 
 def _quiet(doing: str, done: int, total: int) -> None:
-    """Nobody waits."""
+    """Takes the progress of a report that nobody waits for."""
 
 
 def _pages() -> Any:
@@ -228,13 +224,9 @@ def _text(page: Callable[[PublicReport], str]) -> Callable[[PublicReport, Path],
     return lambda found, target: target.write_text(page(found), encoding="utf-8", newline="")
 
 
-def _pdf(found: PublicReport, target: Path) -> None:
-    plotter("chary.report.pdf").write_pdf(found, target)
-
-
 _WRITERS: Final[dict[str, Callable[[PublicReport, Path], object]]] = {
     ".html": _text(PublicReport.html),
-    ".pdf": _pdf,
+    ".pdf": lambda found, target: plotter("chary.report.pdf").write_pdf(found, target),
     ".md": _text(PublicReport.markdown),
     ".csv": _text(PublicReport.csv),
 }

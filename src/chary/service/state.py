@@ -155,8 +155,7 @@ def _known(config: ServiceConfig, store: ServiceStore) -> tuple[BearerTokens, "O
 
 def service_of(request: Request) -> Service:
     """The service of a request."""
-    found: Service = request.app.state.service
-    return found
+    return request.app.state.service
 
 
 Shared = Annotated[Service, Depends(service_of)]

@@ -1,10 +1,11 @@
 """What no attacker can do better (docs/explanation/attacks.md has the proofs), and sessions for attackers to spend."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -104,6 +105,7 @@ def sizes(epsilon: Number, delta: Number) -> tuple[float, float]:
 # Many sessions on the same made-up or borrowed rows, each with a budget of its own that the attacker spends whole.
 
 Progress = Callable[[int, int], None]
+T = TypeVar("T")
 Bits = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 # Any small rho says the price of a unit of it, which is linear. A thousandth less than the quotient, and whole steps
@@ -111,6 +113,23 @@ Floats = NDArray[np.float64]
 PROBE = Fraction(1, 1000)
 MARGIN = Fraction(999, 1000)
 STEPS = 10**12
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What an attack found, in fields."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures by name."""
+        return asdict(self)
+
+
+def in_turn(items: Sequence[T], on_progress: Progress | None) -> Iterator[T]:
+    """The items one after another; `on_progress` is called after each, with how many are done, and of how many."""
+    for done, item in enumerate(items, 1):
+        yield item
+        if on_progress is not None:
+            on_progress(done, len(items))
 
 
 def generator(seed: int | None) -> np.random.Generator:

@@ -4,7 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from chary.data import NeighborRelation, RowTable, count
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.filters import Budget
 from chary.numbers import Number
-from chary_research.attacks.limits import attacked, checked, generator, value_limit
+from chary_research.attacks.limits import Figures, attacked, checked, generator, value_limit
 
 # Types whose values are the same for everybody who writes them down: joining on fractions would miss by rounding.
 KEY_TYPES = ("boolean", "int64", "string", "date", "timestamp")
@@ -26,7 +26,7 @@ Person = tuple[Value, ...]
 
 
 @dataclass(frozen=True)
-class Linkage:
+class Linkage(Figures):
     """What an attacker learned who has a register of names and public columns.
 
     - `rows` used; `incomplete`: rows left out because a column was missing in them. `quasi`: the public columns.
@@ -53,10 +53,6 @@ class Linkage:
     private_accuracy: float | None
     baseline: float | None
     limit: float | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """All figures by name."""
-        return asdict(self)
 
 
 def link(register: pa.Table, release: pa.Table, on: Sequence[str]) -> list[tuple[int, int]]:

@@ -2,8 +2,7 @@
 
 import math
 from contextlib import closing
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,7 @@ from chary.calls import NoisyNumber
 from chary.data import NeighborRelation, RowTable, count
 from chary.filters import Budget
 from chary.numbers import Number, whole
-from chary_research.attacks.limits import Progress, attacked, checked, generator, guess_limit
+from chary_research.attacks.limits import Figures, Progress, attacked, checked, generator, guess_limit, in_turn
 from chary_research.attacks.reconstruction import SURE
 
 # A float between 0 and 1 of the usual generators is a multiple of 2^-53.
@@ -24,7 +23,7 @@ NEARBY = 8
 
 
 @dataclass(frozen=True)
-class LowBits:
+class LowBits(Figures):
     """How often an attacker distinguished from one noisy count whether it was `count` or one more, both equally likely.
 
     - `naive_accuracy`: against `naive_laplace`, noise of the right scale in floating-point numbers. `certain`: the
@@ -42,10 +41,6 @@ class LowBits:
     low: float
     high: float
     limit: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """All figures by name."""
-        return asdict(self)
 
 
 def low_bits(
@@ -100,12 +95,10 @@ def _against_sessions(
         closing(RowTable.open(_world(least), neighbor_relation=each)) as smaller,
         closing(RowTable.open(_world(least + 1), neighbor_relation=each)) as larger,
     ):
-        for bit in truths:
+        for bit in in_turn(truths, on_progress):
             answer = attacked((smaller, larger)[bit], budget, rng, seed).release(count(), epsilon=epsilon)
             assert isinstance(answer, NoisyNumber)
             right.append(guess(float(answer), least, 1 / float(epsilon)) == bit)
-            if on_progress is not None:
-                on_progress(len(right), len(truths))
     return right
 
 

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -74,7 +73,7 @@ class Power:
 
 
 @dataclass(frozen=True)
-class Membership:
+class Membership(limits.Figures):
     """How well an attacker who knows people's attributes found out who was in the data.
 
     - `rows` in each data set, `attributes` of each person, `sessions` simulated. Each has new people and a budget of
@@ -92,10 +91,6 @@ class Membership:
     private: Power
     limit: Power
     expected_tpr: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """All figures by name."""
-        return asdict(self)
 
 
 def membership(
@@ -127,11 +122,8 @@ def membership(
     """
     budget, rng = limits.checked(epsilon, delta), limits.generator(seed)
     draw = _draws(whole(rows, "rows", least=2), attributes)
-    rounds = []
-    for done in range(whole(sessions, "sessions")):
-        rounds.append(_Round.play(draw(rng), budget, rng, seed))
-        if on_progress is not None:
-            on_progress(done + 1, sessions)
+    counted = limits.in_turn(range(whole(sessions, "sessions")), on_progress)
+    rounds = [_Round.play(draw(rng), budget, rng, seed) for _ in counted]
     evenness = float(np.mean([played.evenness for played in rounds]))
     return Membership(
         rows=rows,

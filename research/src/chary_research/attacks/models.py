@@ -4,24 +4,23 @@ Needs the extra `learning`: `pip install 'chary[learning]'`. What an attack find
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.special import logit
 from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
-from chary.charts import check_picture
 from chary.errors import InvalidParameter
 from chary.learning import PrivateLogisticRegression
 from chary.numbers import Number, set_fields, whole
-from chary_research.attacks.limits import Progress, checked, generator, source_of, value_limit
-from chary_research.attacks.membership import GRID, Power
+from chary_research.attacks.limits import Figures, Progress, checked, generator, in_turn, source_of, value_limit
+from chary_research.attacks.membership import Power
+from chary_research.attacks.plots import panes, roc_curves
 
 # People whom a classifier is trained on, and two classifiers: one that memorises and one that is private.
 
@@ -111,7 +110,7 @@ def _one_hot(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class Shadows:
+class Shadows(Figures):
     """How well an attacker found out who was in the training data of a classifier.
 
     - `rows` in the training data of each of `models`, as many outsiders next to them, and `shadows` models that the
@@ -128,10 +127,6 @@ class Shadows:
     raw: Power
     private: Power
     limit: Power
-
-    def as_dict(self) -> dict[str, Any]:
-        """All figures by name."""
-        return asdict(self)
 
 
 def shadows(
@@ -165,12 +160,10 @@ def shadows(
     budget, rng = checked(epsilon, delta), generator(seed)
     size, own = whole(rows, "rows", least=10), whole(shadows, "shadows")
     scores = []
-    for done in range(whole(models, "models")):
+    for done in in_turn(range(whole(models, "models")), on_progress):
         members, outsiders, others = cases.split(rng, [size, size, len(cases.rows) - 2 * size])
         kinds = [clone(memorising(done) if raw is None else raw), private(epsilon, delta, rng, seed)]
         scores.append([_scores(kind, members, outsiders, others, rng, own) for kind in kinds])
-        if on_progress is not None:
-            on_progress(done + 1, models)
     exact, closed = (_pooled([each[kind] for each in scores]) for kind in (0, 1))
     exact_epsilon, exact_delta = map(float, budget.exact)
     return Shadows(size, models, own, exact_epsilon, exact_delta, exact, closed, Power.limit(epsilon, delta))
@@ -207,7 +200,7 @@ def _pooled(scores: list[tuple[Floats, Floats]]) -> Power:
 
 
 @dataclass(frozen=True)
-class Inversion:
+class Inversion(Figures):
     """How often the attacker named the sensitive bit of somebody whose other columns and label he knew.
 
     - `rows` in the training data of each of `models`.
@@ -230,10 +223,6 @@ class Inversion:
     private_outsiders: float
     baseline: float
     limit: float | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """All figures by name."""
-        return asdict(self)
 
 
 def inversion(
@@ -265,14 +254,12 @@ def inversion(
     budget, rng = checked(epsilon, delta), generator(seed)
     size, share = whole(rows, "rows", least=10), float(cases.rows[:, cases.sensitive].mean())
     shares = []
-    for done in range(whole(models, "models")):
+    for done in in_turn(range(whole(models, "models")), on_progress):
         members, outsiders = cases.split(rng, [size, size])
         open_model = clone(memorising(done) if raw is None else raw).fit(members.rows, members.labels)
         closed = private(epsilon, delta, rng, seed).fit(members.rows, members.labels)
         pairs = [(model, people) for model in (open_model, closed) for people in (members, outsiders)]
         shares.append([_right(model, people, share) for model, people in pairs])
-        if on_progress is not None:
-            on_progress(done + 1, models)
     baseline = max(share, 1 - share)
     exact_epsilon, exact_delta = budget.exact
     limit = None if exact_delta else value_limit(epsilon, [baseline, 1 - baseline])
@@ -306,30 +293,20 @@ def _right(model: Any, people: Cases, share: float) -> float:
 
 def draw_inversion(found: Inversion, path: Path | str) -> None:
     """The proportion of sensitive bits named, of those in the training data and of others."""
-    target = check_picture(path)
-    figure = Figure(figsize=(7, 4.8), layout="constrained")
-    axes = figure.subplots()
     places = np.arange(2)
-    axes.bar(places - 0.2, [found.raw, found.private], 0.4, color="tab:red", label="in the training data")
-    axes.bar(places + 0.2, [found.raw_outsiders, found.private_outsiders], 0.4, color="tab:gray", label="others")
-    axes.axhline(found.baseline, color="black", linestyle=":", label="commoner value")
-    if found.limit is not None:
-        axes.axhline(found.limit, color="black", linestyle="--", label=f"limit, epsilon {found.epsilon:g}")
-    axes.set_xticks(places, ["memorising", "private"])
-    axes.set(title="A secret column, from a classifier", ylabel="share right", ylim=(0.4, 1.05))
-    axes.legend()
-    figure.savefig(target, dpi=120)
+    with panes(path) as (axes,):
+        axes.bar(places - 0.2, [found.raw, found.private], 0.4, color="tab:red", label="in the training data")
+        axes.bar(places + 0.2, [found.raw_outsiders, found.private_outsiders], 0.4, color="tab:gray", label="others")
+        axes.axhline(found.baseline, color="black", linestyle=":", label="commoner value")
+        if found.limit is not None:
+            axes.axhline(found.limit, color="black", linestyle="--", label=f"limit, epsilon {found.epsilon:g}")
+        axes.set_xticks(places, ["memorising", "private"])
+        axes.set(title="A secret column, from a classifier", ylabel="share right", ylim=(0.4, 1.05))
+        axes.legend()
 
 
 def draw_shadows(found: Shadows, path: Path | str) -> None:
     """The ROC curves of the attack next to the limit."""
-    target = check_picture(path)
-    figure = Figure(figsize=(7, 4.8), layout="constrained")
-    axes, rates = figure.subplots(), np.linspace(0, 1, GRID)
-    axes.plot(rates, found.raw.roc, color="tab:red", label="memorising classifier")
-    axes.plot(rates, found.private.roc, color="tab:blue", label="private classifier")
-    axes.plot(rates, found.limit.roc, "k--", label=f"limit, epsilon {found.epsilon:g}")
-    axes.plot(rates, rates, ":", color="tab:gray", label="chance")
-    axes.set(title="People in the training data", xlabel="false-positive rate", ylabel="true-positive rate")
-    axes.legend()
-    figure.savefig(target, dpi=120)
+    with panes(path) as (axes,):
+        roc_curves(axes, found, "memorising classifier", "private classifier")
+        axes.set_title("People in the training data")

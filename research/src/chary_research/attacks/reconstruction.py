@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ SURE = 0.999
 
 
 @dataclass(frozen=True)
-class Differencing:
+class Differencing(limits.Figures):
     """How often an attacker guessed one person's bit, which was 0 or 1 with probability 1/2.
 
     - `people` in the table; `sessions` simulated, each with a budget of (`epsilon`, `delta`) of its own.
@@ -53,10 +53,6 @@ class Differencing:
     high: float
     limit: float
     p_value: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """All figures by name."""
-        return asdict(self)
 
 
 def differencing(
@@ -151,10 +147,8 @@ def _against_sessions(
         tables = (without, having)
         size = limits.largest_size(limits.attacked(without, budget, rng, seed), EVERYBODY, attack.questions)
         right = []
-        for bit in secrets:
+        for bit in limits.in_turn(secrets, on_progress):
             right.append(attack.guess(limits.attacked(tables[bit], budget, rng, seed), size) == bit)
-            if on_progress is not None:
-                on_progress(len(right), len(secrets))
     return right
 
 
@@ -185,7 +179,7 @@ MOST_CELLS = 2_000_000
 
 
 @dataclass(frozen=True)
-class Reconstruction:
+class Reconstruction(limits.Figures):
     """How many of the people's bits an attacker found from counts of random groups of them.
 
     - `people`, `counts` asked in each of `sessions`, each with an `epsilon` of its own, spent on all counts at once.
@@ -206,10 +200,6 @@ class Reconstruction:
     private: float
     baseline: float
     limit: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """All figures by name."""
-        return asdict(self)
 
 
 def reconstruction(
@@ -243,14 +233,12 @@ def reconstruction(
     bits = _bits(people, rng)
     asked, away = _sizes(len(bits), counts, off)
     runs = []
-    for done in range(whole(sessions, "sessions")):
+    for _ in limits.in_turn(range(whole(sessions, "sessions")), on_progress):
         groups = rng.random((asked, len(bits))) < 0.5
         exact = groups @ bits.astype(float)
         rounded = exact + rng.integers(-away, away + 1, asked)
         private = limits.published_counts((groups & bits).T, budget, rng, seed)
         runs.append([np.mean(reconstructed(groups, told) == bits) for told in (exact, rounded, private)])
-        if on_progress is not None:
-            on_progress(done + 1, sessions)
     baseline = float(max(bits.mean(), 1 - bits.mean()))
     limit = limits.value_limit(epsilon, [baseline, 1 - baseline])
     exact_share, rounded_share, private_share = np.mean(runs, axis=0).tolist()

@@ -1,7 +1,8 @@
 """Commands of attacks, for teaching and for tests of defences."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -49,6 +50,18 @@ def short(share: float) -> str:
     return f"{share:.3f}"
 
 
+def _check(plot: Path | None) -> None:
+    """Refuse a picture that cannot be written, before anything takes time."""
+    if plot is not None:
+        check_picture(plot)
+
+
+def _for_each(doing: str, attack: Callable[..., Any], epsilons: Sequence[str], **common: Any) -> list[Any]:
+    """What the attack finds at each of these epsilons, behind a progress bar."""
+    with progress_of(doing, len(epsilons)) as told:
+        return [attack(epsilon=size, on_progress=told(k), **common) for k, size in enumerate(epsilons)]
+
+
 @contextmanager
 def progress_of(doing: str, parts: int | None) -> Iterator[Callable[[int], Callable[[int, int], None]]]:
     """A threshold on the terminal: what comes in is called with the number of the part, and then with done and
@@ -86,8 +99,7 @@ def linkage(
     plot: Plot = None,
 ) -> Found:
     """Join a table without names with a register by public columns; then ask a session about the same people."""
-    if plot is not None:
-        check_picture(plot)
+    _check(plot)
     if file is not None and (quasi is None or sensitive is None):
         raise InvalidParameter("say what is public and what is not: --quasi age,sex,zip --sensitive income")
     public, secret = (quasi or QUASI).split(","), sensitive or SENSITIVE
@@ -119,15 +131,11 @@ def differencing(
     plot: Plot = None,
 ) -> Found:
     """Guess one person's bit from two counts that differ in that person."""
-    if plot is not None:
-        check_picture(plot)
-    common: dict[str, Any] = {"delta": budget_delta, "people": people, "sessions": sessions, "repeats": repeats}
-    common |= {"informed": informed, "seed": seed}
-    sizes = budget_epsilon.split(",")
-    for size in sizes:
+    _check(plot)
+    for size in budget_epsilon.split(","):
         attacks.guess_limit(size, budget_delta)
-    with progress_of("asking", len(sizes)) as told:
-        found = [attacks.differencing(epsilon=size, on_progress=told(k), **common) for k, size in enumerate(sizes)]
+    common: dict[str, Any] = {"delta": budget_delta, "people": people, "sessions": sessions, "repeats": repeats}
+    found = _for_each("asking", attacks.differencing, budget_epsilon.split(","), **common, informed=informed, seed=seed)
     if plot is not None:
         attacks.draw_differencing(found, plot)
     rows = [(f.epsilon, *map(short, (f.raw_accuracy, f.accuracy, f.low, f.high, f.limit))) for f in found]
@@ -147,8 +155,7 @@ def membership(
     plot: Plot = None,
 ) -> Found:
     """Find out who is in the data from a mean of many attributes."""
-    if plot is not None:
-        check_picture(plot)
+    _check(plot)
     common: dict[str, Any] = {
         "epsilon": budget_epsilon,
         "delta": budget_delta,
@@ -194,12 +201,9 @@ def reconstruction(
     plot: Plot = None,
 ) -> Found:
     """Find everybody's bit from many counts of random groups."""
-    if plot is not None:
-        check_picture(plot)
+    _check(plot)
     common: dict[str, Any] = {"people": people, "counts": counts, "off": off, "sessions": sessions, "seed": seed}
-    sizes = budget_epsilon.split(",")
-    with progress_of("solving", len(sizes)) as told:
-        found = [attacks.reconstruction(epsilon=size, on_progress=told(k), **common) for k, size in enumerate(sizes)]
+    found = _for_each("solving", attacks.reconstruction, budget_epsilon.split(","), **common)
     if plot is not None:
         attacks.draw_reconstruction(found, plot)
     rows = [(f.epsilon, *map(short, (f.exact, f.rounded, f.private, f.baseline, f.limit))) for f in found]
@@ -217,12 +221,10 @@ def low_bits(
     plot: Plot = None,
 ) -> Found:
     """Distinguish a count from one more by the last bits of noise in floating-point numbers."""
-    if plot is not None:
-        check_picture(plot)
-    sizes = budget_epsilon.split(",")
-    common: dict[str, Any] = {"people": people, "sessions": sessions, "seed": seed}
-    with progress_of("looking", len(sizes)) as told:
-        found = [attacks.low_bits(epsilon=size, on_progress=told(k), **common) for k, size in enumerate(sizes)]
+    _check(plot)
+    found = _for_each(
+        "looking", attacks.low_bits, budget_epsilon.split(","), people=people, sessions=sessions, seed=seed
+    )
     if plot is not None:
         attacks.draw_low_bits(found, plot)
     rows = [(f.epsilon, *map(short, (f.naive_accuracy, f.certain, f.accuracy, f.low, f.high, f.limit))) for f in found]
@@ -247,13 +249,11 @@ def inversion(
     plot: Plot = None,
 ) -> Found:
     """Name a secret column of the people a classifier was trained on (built-in data)."""
-    if plot is not None:
-        check_picture(plot)
-    attacks, sizes = _attacks(), budget_epsilon.split(",")
+    _check(plot)
+    attacks = _attacks()
+    attack = partial(attacks.inversion, attacks.built_in_cases(of_year(people(), 1)))
     common: dict[str, Any] = {"delta": budget_delta, "rows": rows, "models": models, "seed": seed}
-    cases = attacks.built_in_cases(of_year(people(), 1))
-    with progress_of("training", len(sizes)) as told:
-        found = [attacks.inversion(cases, epsilon=e, on_progress=told(k), **common) for k, e in enumerate(sizes)]
+    found = _for_each("training", attack, budget_epsilon.split(","), **common)
     if plot is not None:
         attacks.draw_inversion(found[-1], plot)
     names = ("raw", "raw_outsiders", "private", "private_outsiders", "baseline")
@@ -274,13 +274,11 @@ def shadows(
     plot: Plot = None,
 ) -> Found:
     """Find out who was in the training data of a classifier (built-in data)."""
-    if plot is not None:
-        check_picture(plot)
+    _check(plot)
     attacks = _attacks()
-    cases = attacks.built_in_cases(of_year(people(), 1))
+    attack = partial(attacks.shadows, attacks.built_in_cases(of_year(people(), 1)))
     common: dict[str, Any] = {"delta": budget_delta, "rows": rows, "models": models, "shadows": own, "seed": seed}
-    with progress_of("training", 1) as told:
-        found = attacks.shadows(cases, epsilon=budget_epsilon, on_progress=told(0), **common)
+    [found] = _for_each("training", attack, [budget_epsilon], **common)
     if plot is not None:
         attacks.draw_shadows(found, plot)
     table = [(found.epsilon, *pair(found.raw), *pair(found.private), *pair(found.limit))]

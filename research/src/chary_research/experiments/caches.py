@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -158,18 +158,12 @@ class TurboCaches(Experiment):
         workload = WORKLOADS[settings["workload"]]()
         wanted, stream = Wanted(workload.rows), workload.stream(asked, settings["zipf"], trial)
         answering = answerer(settings["by"], workload, wanted, trial, seed)
-        rows, off, seen, began = [], list[float](), set[tuple[int, float]](), time.process_time()
         checks = {asked} if settings["by"] in STEPS else set(np.geomspace(10, asked, CHECKS).astype(int).tolist())
-        for place, number in enumerate(stream, 1):
-            answer = answering.ask(number)
-            # What is reported again is not wrong anew.
-            if (number, answer) not in seen:
-                seen.add((number, answer))
-                off.append(abs(answer - answering.truth(number)))
-            if place in checks:
-                taken, wrong = time.process_time() - began, int(np.sum(np.array(off) > wanted.alpha))
-                found = {"answered": place, "fresh": len(off), "outside": wrong, "largest": max(off)}
-                rows.append({**settings, **found, **told(answering, place), "milliseconds": 1000 * taken / place})
+        rows, began = [], time.process_time()
+        answers = ((number, answering.ask(number), answering.truth(number)) for number in stream)
+        for place, errors in checked(answers, checks, wanted.alpha):
+            taken = time.process_time() - began
+            rows.append({**settings, **errors, **told(answering, place), "milliseconds": 1000 * taken / place})
         return rows
 
     def draw(self, found: Measurements, figure: Figure) -> None:
@@ -219,6 +213,23 @@ class TurboCaches(Experiment):
             ),
             Trend("in a session no answer is farther off than twice alpha", np.all(whole["largest"] <= 0.1)),
         ]
+
+
+def checked(
+    answers: Iterable[tuple[Any, float, float]], checks: set[int], alpha: float
+) -> Iterator[tuple[int, dict[str, float]]]:
+    """At each of these places how many answers were fresh, and how far off; an answer comes with its query and truth.
+
+    What is answered again is not wrong anew.
+    """
+    off, seen = list[float](), set[tuple[Any, float]]()
+    for place, (query, answer, truth) in enumerate(answers, 1):
+        if (query, answer) not in seen:
+            seen.add((query, answer))
+            off.append(abs(answer - truth))
+        if place in checks:
+            outside = int(np.sum(np.array(off) > alpha))
+            yield place, {"answered": place, "fresh": len(off), "outside": outside, "largest": max(off)}
 
 
 def _medians(last: Measurements) -> Sequence[Table]:

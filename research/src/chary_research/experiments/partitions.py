@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from chary.filters import Budget
 from chary_research import partitions
 from chary_research.caches import DELTA, Opening, Wanted
+from chary_research.experiments.caches import checked
 from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
 from chary_research.experiments.pictures import legend_below
 from chary_research.partitions import Partitioned, RangeAnswering
@@ -84,29 +85,13 @@ class TurboBlocks(Experiment):
         known = Partitioned(covid_tests(ROWS), settings["weeks"])
         answering = WAYS[settings["by"]](known, known.counts(trial), ALPHA, BETA, seed)
         checks = set(np.geomspace(10, asked, CHECKS).astype(int).tolist())
-        rows, off, seen = [], list[float](), set[tuple[Any, float]]()
-        for place, (number, span) in enumerate(known.stream(asked, 1, trial, arriving=arriving), 1):
-            answer = answering.ask(number, span)
-            # What is answered again is not wrong anew.
-            if ((number, span), answer) not in seen:
-                seen.add(((number, span), answer))
-                off.append(abs(answer - answering.truth(number, span)))
-            if place in checks:
-                used = answering.used()
-                rows.append(
-                    {
-                        **settings,
-                        "answered": place,
-                        "worst": float(used.max()),
-                        "mean": float(used.mean()),
-                        "fresh": len(off),
-                        "outside": int(np.sum(np.array(off) > ALPHA)),
-                        "largest": max(off),
-                        "off": float(np.mean(off)),
-                        "counts": answering.hard,
-                        "verified": answering.verified,
-                    }
-                )
+        stream = known.stream(asked, 1, trial, arriving=arriving)
+        answers = ((query, answering.ask(*query), answering.truth(*query)) for query in stream)
+        rows = []
+        for _, errors in checked(answers, checks, ALPHA):
+            used = answering.used()
+            counted = {"counts": answering.hard, "verified": answering.verified}
+            rows.append({**settings, **errors, "worst": float(used.max()), "mean": float(used.mean()), **counted})
         return rows
 
     def draw(self, found: Measurements, figure: Figure) -> None:

@@ -49,7 +49,7 @@ FEW, CLOSE = votes([0, 12], [1, 11]), votes([6, 0], [5, 1])
 
 
 def small_database(k: int) -> calls.SmallDatabase:
-    """One row that is in the cell which is asked for, or in one of more others: the choice moves to where it is not."""
+    """A database of one row; whether the unit is in the cell that is asked for decides which row is likelier."""
     return calls.SmallDatabase(**UNIVERSE, queries=[IN_A], epsilon=k, rows=1, measure="databases")
 
 
@@ -141,7 +141,7 @@ def bits(k: int, *scores: tuple[int, int]) -> list[calls.Algorithm]:
 
 
 def in_turn(k: int) -> Script:
-    """Which of two were chosen, one after the other, each as often as one unit says."""
+    """Which of two algorithms were chosen, one after the other; one unit changes how likely each is."""
     asked = calls.Greedy(bits(k, (2, 1)), above=2)
 
     def script(session: Session) -> Any:
@@ -152,7 +152,7 @@ def in_turn(k: int) -> Script:
 
 
 def by_the_best(k: int) -> Script:
-    """The better of two; where it has the lower score, so has the other."""
+    """The better of two algorithms; it has the lower score only where both have."""
     asked = calls.Greedy(bits(k, (1, 2)), above=1, k=1, mechanism="best")
 
     def script(session: Session) -> Any:
@@ -162,7 +162,7 @@ def by_the_best(k: int) -> Script:
 
 
 def reselected(k: int) -> Script:
-    """Scores that were published, and of the others those that were once the threshold was lowered."""
+    """The scores that were published at first, and how many more after the threshold was lowered."""
     asked = calls.Select(bits(k, (2, 1)), above=2, room=64)
 
     def script(session: Session) -> Any:

@@ -67,8 +67,7 @@ def growing_sparse(k: int) -> Chained:
 
 
 def _asked(query: Any, run: RunKind[Any, Any]) -> Plan[Any]:
-    question: Plan[Any] = run.plan(query, above="0.5")
-    return question
+    return run.plan(query, above="0.5")
 
 
 def above_threshold(k: int) -> Script:
@@ -183,8 +182,7 @@ class OneRegister:
     def words(self, count: int, bits: int) -> Words:
         """For all registers, for the key, for the rest of one of the registers, or for a name."""
         if count == 1:
-            drawn: Words = self._followed.words(1, bits)
-            return drawn
+            return self._followed.words(1, bits)
         if count == len(self._key):
             return self._key
         given = np.zeros(count, dtype=np.uint64)

@@ -89,7 +89,7 @@ def extended(k: int) -> Script:
 
 
 def agreed(keyed: bool) -> Chained:
-    """Tests that were agreed on, each of a value half way."""
+    """A fixed number of prepaid tests, each of a value half way between the thresholds of both neighbours."""
     opening = calls.PrepaidTests(tests=AGREED, hits=4)
     if keyed:
         return Chained(opening, (lambda run: run.plan(KEYED, above=2),) * (AGREED // 2))
@@ -114,7 +114,7 @@ THRESHOLDS = [
         priced=True,
     ),
     WorstCase("test of keys", lambda k: calls.ThresholdTest(KEYED, above=2, epsilon=k), BOTH),
-    # What a hit costs is that of one key: others, which neighbours do not tell apart, would be charged besides.
+    # The cost of a hit is audited for one key: keys in which neighbours do not differ would be charged as well.
     WorstCase(
         "optimal threshold test of keys",
         lambda k: calls.ThresholdTest(ALONE, above=2, hits=4),
@@ -221,8 +221,7 @@ def sparse_weights(k: int) -> Chained:
 
 
 def _weighed(place: str, run: RunKind[Any, Any]) -> Plan[Any]:
-    question: Plan[Any] = run.plan(f"place = '{place}'")
-    return question
+    return run.plan(f"place = '{place}'")
 
 
 def last_is_hard(told: Any) -> bool:
@@ -232,7 +231,7 @@ def last_is_hard(told: Any) -> bool:
 
 
 def of_the_round(told: Any) -> float:
-    """The epsilon that its round says it has."""
+    """The epsilon that the round states."""
     return float(Fraction(told[1]["epsilon"]))
 
 

@@ -492,7 +492,7 @@ def _number(text: str) -> int | float:
         raise InvalidQuery("a number in the predicate is not readable or not finite")
     if whole and not -(2**63) <= number < 2**63:
         raise InvalidQuery("an integer in the predicate does not fit into 64 bits; write it as a decimal, such as 1e20")
-    return number  # type: ignore[no-any-return]
+    return number
 
 
 def _dated(node: exp.Cast) -> conditions.Scalar:

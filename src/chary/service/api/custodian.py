@@ -245,14 +245,12 @@ def _last_number(service: Service, on: admission.Asking) -> int:
     found = service.store.rows(select(PUBLISHED.c.number).where(here).order_by(PUBLISHED.c.number.desc()).limit(1))
     if not found:
         raise Refusal(404, "no report of this dataset was published")
-    number: int = found[0].number
-    return number
+    return found[0].number
 
 
 def _numbered(service: Service, number: int) -> PublicReport:
     (found,) = service.store.rows(select(PUBLISHED.c.report).where(PUBLISHED.c.number == number))
-    made: PublicReport = of_typed(json.loads(found.report))
-    return made
+    return of_typed(json.loads(found.report))
 
 
 def _written(made: PublicReport, form: str) -> str:

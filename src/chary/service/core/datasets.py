@@ -268,8 +268,7 @@ class SharedAnswers:
             or not (found.parts == spine.scope(plan) or spine.has(found.parts))
         ):
             raise RequestConflict("this idempotency key was used before with another question")
-        told: Answer = handed_out(plan.present(found.outcome, number), spine)
-        return told
+        return handed_out(plan.present(found.outcome, number), spine)
 
     def has(self, session: Session, request: str) -> bool:
         """Whether the key has an answer: that of its own call, or that of another one."""
@@ -287,8 +286,7 @@ class SharedAnswers:
             return None
         if kept is _UNKNOWN:
             kept = self._keep(key, _latest(spine, plan) if spine.stored(plan, request) is None else None)
-        number: int | None = kept
-        return number
+        return kept
 
     def _kept(self, key: dict[str, str]) -> Any:
         here = and_(*(REQUESTS.c[name] == value for name, value in key.items()))
@@ -380,13 +378,11 @@ class ReportsKept:
 
     def text(self, key: tuple[str, ...], make: Callable[[], str]) -> bytes:
         """A text, compressed by gzip."""
-        found: bytes = self._once(("text", *key), lambda: gzip.compress(make().encode(), mtime=0))
-        return found
+        return self._once(("text", *key), lambda: gzip.compress(make().encode(), mtime=0))
 
     def in_pages(self, key: tuple[str, ...], make: Callable[[], PublicReport]) -> ReportInPages:
         """A report of which pages show a part."""
-        found: ReportInPages = self._once(("pages", *key), lambda: ReportInPages.of(make()))
-        return found
+        return self._once(("pages", *key), lambda: ReportInPages.of(make()))
 
     def _once(self, key: tuple[str, ...], make: Callable[[], Any]) -> Any:
         with self._lock:

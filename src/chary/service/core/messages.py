@@ -221,8 +221,7 @@ def atom(dataset: str, address: str, found: Iterable[News]) -> bytes:
         _put(entry, "updated", each["time"])
         SubElement(entry, "category", term=each["kind"])
         _put(entry, "content", words(each))
-    told: bytes = tostring(feed, encoding="utf-8", xml_declaration=True)
-    return told
+    return tostring(feed, encoding="utf-8", xml_declaration=True)
 
 
 def _put(parent: Element, name: str, text: str) -> None:

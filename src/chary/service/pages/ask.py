@@ -106,7 +106,7 @@ async def post(request: Request, on: Asker, form: Form, service: Shared) -> Resp
             service, on, wish, page_key(form.text("once"), body | ({"blocks": blocks} if blocks else {}))
         )
     except CharyError as error:
-        told, status = forms.refused(made, texts, error), status_of(error)
+        told, status = forms.refused(made.fields, texts, error), status_of(error)
         return await asyncio.to_thread(_form, request, on, made, texts, told, status, said=form)
 
 
@@ -142,7 +142,7 @@ async def _quoted(service: Service, on: Asking, made: forms.CallForm, form: Post
     try:
         return await service.calculations.of(on.who.analyst, told)
     except CharyError as error:
-        return forms.refused(made, texts, error)
+        return forms.refused(made.fields, texts, error)
 
 
 def _again(on: Asking, call: history.Replay | None, kind: str | None) -> tuple[forms.CallForm, Texts]:
@@ -210,7 +210,7 @@ async def ask_run(request: Request, on: Asker, number: Number, form: Form, servi
         body = await asyncio.to_thread(forms.question_of, forms.run_fields(found), texts, on.served.session.schema)
         return await settled(service, on, Wish("question", body, number), page_key(form.text("once"), body))
     except CharyError as error:
-        told = forms.question_refused(found, texts, error)
+        told = forms.refused(forms.run_fields(found), texts, error)
         return await asyncio.to_thread(_question_form, request, on, number, texts, told, status=status_of(error))
 
 
@@ -227,7 +227,7 @@ async def _question_quoted(service: Service, on: Asking, run: Run[Any, Any], tex
     try:
         return await service.calculations.of(on.who.analyst, lambda: forms.question_quoted(on, run, texts))
     except CharyError as error:
-        return forms.question_refused(run, texts, error)
+        return forms.refused(forms.run_fields(run), texts, error)
 
 
 def _question_form(

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass
 from functools import cache
 from typing import Any, Final
@@ -68,10 +68,6 @@ class CallForm:
         """The body of the call that a form says. Errors name the field."""
         said = {field.name: field.said(texts, types) for field in self.fields}
         return {"kind": self.kind} | {name: value for name, value in said.items() if value is not None}
-
-    def missing(self, texts: Mapping[str, str], types: Schema) -> list[FormField]:
-        """What must be said and is not."""
-        return [field for field in self.fields if field.required and field.said(texts, types) is None]
 
     def filled(self, call: Call[Any], types: Schema) -> Texts:
         """The strings of the form that say this very call."""
@@ -164,22 +160,33 @@ class Quoted:
 
 def quoted(on: Asking, form: CallForm, texts: Texts, said: Mapping[str, str], *, compared: bool) -> Quoted:
     """The quote of what a form says; nothing is charged or read."""
+
+    def quote() -> Quote:
+        session = in_blocks(on.served.asked_by(on.who.analyst), blocks_said(said))
+        call = shown_call(on.served, on.who, session, form.body(texts, on.served.session.schema))
+        return session.quote(call, **_terms(said))
+
+    return _quoted(on, form.fields, texts, quote, compared=compared)
+
+
+def _quoted(
+    on: Asking, fields: tuple[FormField, ...], texts: Texts, quote: Callable[[], Quote], *, compared: bool = False
+) -> Quoted:
+    """The quote of these fields, once everything that is required is filled in."""
     types = on.served.session.schema
     try:
-        reads = tuple(conditions_read(on, form.fields, texts))
-        missing = tuple(form.missing(texts, types))
+        reads = tuple(conditions_read(on, fields, texts))
+        missing = tuple(each for each in fields if each.required and each.said(texts, types) is None)
         if missing:
             return Quoted(missing=missing, reads=reads)
-        session = in_blocks(on.served.asked_by(on.who.analyst), blocks_said(said))
-        call = shown_call(on.served, on.who, session, form.body(texts, types))
-        return Quoted(quote=session.quote(call, **_terms(said)), reads=reads, compared=compared)
+        return Quoted(quote=quote(), reads=reads, compared=compared)
     except CharyError as error:
-        return refused(form, texts, error)
+        return refused(fields, texts, error)
 
 
-def refused(form: CallForm, texts: Texts, error: Exception) -> Quoted:
+def refused(fields: tuple[FormField, ...], texts: Texts, error: Exception) -> Quoted:
     """A refusal, and the control that it is about."""
-    return Quoted(problem=problem(error, LABELS), field=control_of(form.fields, texts, error))
+    return Quoted(problem=problem(error, LABELS), field=control_of(fields, texts, error))
 
 
 def control_of(fields: tuple[FormField, ...], texts: Texts, error: Exception) -> str | None:
@@ -268,16 +275,4 @@ def question_of(fields: tuple[FormField, ...], texts: Texts, types: Schema) -> d
 def question_quoted(on: Asking, run: Run[Any, Any], texts: Texts) -> Quoted:
     """What a question to a run would cost now."""
     types, fields = on.served.session.schema, run_fields(run)
-    try:
-        reads = tuple(conditions_read(on, fields, texts))
-        missing = tuple(each for each in fields if each.required and each.said(texts, types) is None)
-        if missing:
-            return Quoted(missing=missing, reads=reads)
-        return Quoted(quote=run.quote(**words_of(run, question_of(fields, texts, types))), reads=reads)
-    except CharyError as error:
-        return question_refused(run, texts, error)
-
-
-def question_refused(run: Run[Any, Any], texts: Texts, error: Exception) -> Quoted:
-    """A refusal, and the control that it is about."""
-    return Quoted(problem=problem(error, LABELS), field=control_of(run_fields(run), texts, error))
+    return _quoted(on, fields, texts, lambda: run.quote(**words_of(run, question_of(fields, texts, types))))

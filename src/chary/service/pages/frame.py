@@ -286,8 +286,7 @@ async def guarded(request: Request) -> None:
 
 
 def _form(request: Request) -> Posted:
-    found: Posted = request.state.form
-    return found
+    return request.state.form
 
 
 Form = Annotated[Posted, Depends(_form)]
