@@ -48,8 +48,7 @@ class JointExponential:
     @cached_property
     def wanted(self) -> Floats:
         """How many values are to lie between one quantile and the next, the ends among them."""
-        found: Floats = np.diff([0.0, *self.at, 1.0]) * self.values.size
-        return found
+        return np.diff([0.0, *self.at, 1.0]) * self.values.size
 
     @cached_property
     def rate(self) -> float:
@@ -58,8 +57,7 @@ class JointExponential:
 
     def steps(self, j: int, gap: int) -> Floats:
         """The log-weight of going from each gap, quantile j's, to this one, quantile j + 1's."""
-        found: Floats = -self.rate * np.abs(gap - np.arange(self.values.size + 1) - self.wanted[j])
-        return found
+        return -self.rate * np.abs(gap - np.arange(self.values.size + 1) - self.wanted[j])
 
     @cached_property
     def ways(self) -> tuple[list[Floats], list[Floats]]:
@@ -81,8 +79,7 @@ class JointExponential:
     def block(self, j: int, k: int) -> Floats:
         """The log-weight of k quantiles up to the j-th in one gap: its width to the k over k!, and steps of nothing."""
         inside = -self.rate * float(self.wanted[j - k + 1 : j].sum())
-        found: Floats = k * self.logs - math.lgamma(k + 1) + inside
-        return found
+        return k * self.logs - math.lgamma(k + 1) + inside
 
     def draw(self, generator: np.random.Generator) -> Floats:
         """Quantiles, ascending."""
@@ -127,8 +124,7 @@ def sums_before(logs: Floats, rate: float, wanted: float) -> Floats:
     # Before the first place there is nothing; a window that is a whole block is its end alone.
     before, last = np.concatenate([np.full(near, -np.inf), ends])[:size], np.concatenate([[-np.inf], begun])[:size]
     both = np.where(place % near == 0, before, np.logaddexp(before, last))
-    found: Floats = np.logaddexp(far, both - rate * (wanted - place))
-    return found
+    return np.logaddexp(far, both - rate * (wanted - place))
 
 
 def _drawn(logs: Floats, generator: np.random.Generator) -> int:

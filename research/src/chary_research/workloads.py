@@ -111,8 +111,7 @@ class Workload:
         draw = np.random.default_rng(seed)
         ranks = np.arange(1, len(self.pool) + 1, dtype=np.float64) ** -zipf
         picked = draw.choice(len(self.pool), size=asked, p=ranks / ranks.sum())
-        places: list[int] = draw.permutation(len(self.pool))[picked].tolist()
-        return places
+        return draw.permutation(len(self.pool))[picked].tolist()
 
     def _named(self) -> list[tuple[str, int]]:
         return list(zip(self.attributes, self.sizes, strict=True))
@@ -120,8 +119,7 @@ class Workload:
 
 def _joint(values: Sequence[Sequence[float]]) -> Shares:
     """The proportions of all cells where attributes are independent."""
-    found: Shares = reduce(np.multiply.outer, (np.asarray(each, np.float64) / sum(each) for each in values))
-    return found
+    return reduce(np.multiply.outer, (np.asarray(each, np.float64) / sum(each) for each in values))
 
 
 # Covid tests: one row a test, its result and who was tested.

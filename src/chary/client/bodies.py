@@ -17,11 +17,11 @@ from chary.data import Mean, Predicate, Query
 from chary.data.queries.bodies import body_of
 from chary.data.source import Folder, RowSource
 
-# What is asked, as JSON that a service reads.
+# Calls and questions as JSON.
 
 
 def call_said(call: Any) -> dict[str, Any]:
-    """The body of a call; `InvalidQuery` for what brings code of its author's, which no service runs."""
+    """The JSON of a call; `InvalidQuery` for a call that contains code, which no service runs."""
     made = asked(call)
     try:
         body = made.body()

@@ -31,7 +31,7 @@ _PART: Final = 1 << 20
 
 @dataclass(frozen=True)
 class RowFile:
-    """A file of rows as a body that may be sent again: each time it is read from its begin, a part at a time."""
+    """A file of rows as the body of a request, read in parts; sending it again reads it again."""
 
     path: Path
     media: str
@@ -57,10 +57,11 @@ class RowFile:
                 yield part
 
     def key(self, secret: bytes) -> str:
-        """An idempotency key of the name and the contents: the same for the same file, and nothing to who lacks the
+        """An idempotency key from the name and the contents: the same for the same file, and meaningless without the
         secret.
 
-        The name is in it so that two batches of one content are two: that they are alike shows nowhere.
+        It contains the name, so that two batches with equal contents have different keys, and their equality shows
+        nowhere.
         """
         made = hmac.new(
             secret, b"%d %b" % (len(name := self.path.name.encode("utf-8", "surrogateescape")), name), hashlib.sha256

@@ -1,15 +1,15 @@
-"""Errors on the wire: what a service says of one, and the error that a client makes of it."""
+"""Errors on the wire: problem details, and the error that a client makes of them."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from chary import errors
 
-# Problem details (RFC 9457): what a service says of an error, and the error that a client makes of it.
+# Problem details (RFC 9457).
 
 MEDIA: Final = "application/problem+json"
 _PREFIX: Final = "urn:chary:problem:"
-# The first that fits; what is not listed is what nobody foresaw.
+# The first class that fits; all others are unexpected errors.
 _STATUS: Final[tuple[tuple[type[errors.CharyError], int], ...]] = (
     (errors.NotWithheld, 404),
     (errors.InvalidInput, 422),
@@ -40,7 +40,7 @@ TITLES: Final = {
 _EXCEEDED: Final = "Privacy budget exceeded"
 
 
-# What each error is called on the wire, for ever: clients and dashboards of earlier versions know these words.
+# Names of errors on the wire. They never change, since clients and dashboards of earlier versions know them.
 PROBLEMS: Final[Mapping[str, type[errors.CharyError]]] = {
     "algorithm-failed": errors.AlgorithmFailed,
     "budget-refused": errors.BudgetExceeded,
@@ -64,7 +64,7 @@ _PROBLEM_OF: Final = {kind: name for name, kind in PROBLEMS.items()}
 
 
 class Refusal(errors.CharyError):
-    """A request that is refused before any call is made: a status and a reason, without data."""
+    """A request that is refused before any call is made: a status and a reason, which contain no data."""
 
     def __init__(self, status: int, detail: str, **headers: str) -> None:
         super().__init__(detail)
@@ -73,7 +73,7 @@ class Refusal(errors.CharyError):
 
 
 def problem(error: Exception) -> dict[str, Any]:
-    """The problem details of an error. Only errors that chary raises on purpose are shown in their own words.
+    """The problem details of an error. Only errors of chary show their message.
 
     >>> from chary import InvalidInput
     >>> problem(InvalidInput("epsilon must be greater than 0, got -1"))["detail"]
@@ -92,7 +92,7 @@ def problem(error: Exception) -> dict[str, Any]:
 
 
 def status_of(error: Exception) -> int:
-    """The status of an error."""
+    """The HTTP status of an error."""
     if isinstance(error, Refusal):
         return error.status
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)

@@ -30,12 +30,12 @@ from chary.report.public_report import PublicReport
 from chary.session import Entry, Quote, Version
 from chary.session.session import Verbs
 
-# What a service tells of a dataset, as a session tells it.
+# The public properties of a dataset, as those of a session.
 
 
 @dataclass(frozen=True)
 class RemoteFigures:
-    """What is public of one dataset of a service: everything that is read and nothing that is asked."""
+    """The public properties of a dataset of a service: everything that is read without a call."""
 
     _transport: Transport = field(repr=False)
     dataset: str
@@ -83,7 +83,9 @@ class RemoteFigures:
 
     @property
     def free_misses_ended(self) -> bool:
-        """Whether every call is charged its epsilon by now, hit or miss; False from a service that does not say so."""
+        """Whether every call is charged its epsilon by now, hit or miss; False from an old service, which does not
+        tell.
+        """
         return bool(self._transport.read(self._at("budget")).get("free_misses_ended"))
 
     @property
@@ -102,12 +104,12 @@ class RemoteFigures:
 
     @property
     def standing(self) -> list[dict[str, Any]]:
-        """The subscriptions that are shown to this token, oldest first, with what they cost so far."""
+        """The subscriptions that this token may see, oldest first, with their charges."""
         return self._transport.pages(self._at("standing"))
 
     @property
     def news(self) -> list[dict[str, Any]]:
-        """What subscriptions found, oldest first: of each hit the call, whose answer is in `history`."""
+        """The events of subscriptions, oldest first: each names its call, whose answer is in `history`."""
         return self._transport.pages(self._at("feed"))
 
     def _at(self, path: str = "") -> str:
@@ -338,11 +340,11 @@ class Remote(Verbs, RemoteFigures):
         return self._transport.read(self._at(f"runs/{run}/lessons"))
 
     def quoted(self, path: str, body: Mapping[str, Any]) -> Quote:
-        """A quote, of a call without what else would do."""
+        """A quote of a call, without alternatives."""
         return of_typed(self._transport.once("POST", self._at(path), body)["typed"])
 
     def told_run(self, run: int) -> dict[str, Any]:
-        """What is public of a run now."""
+        """The public state of a run."""
         return self._transport.read(self._at(f"runs/{run}"), typed="true")
 
     def __enter__(self) -> Self:
@@ -369,13 +371,13 @@ class Remote(Verbs, RemoteFigures):
 
 @dataclass(frozen=True)
 class _RemoteCashier:
-    """Knows what an answer was charged, and asks what is left."""
+    """Returns what an answer was charged, and requests what is left."""
 
     paid: Spending
     session: Remote
 
     def charged(self, calls: Sequence[int]) -> Spending:
-        """What was reported with the answer: it never changes."""
+        """The charge that came with the answer; it never changes."""
         return self.paid
 
     def remaining(self) -> Spending:
@@ -392,7 +394,7 @@ class _RemoteCashier:
         return self.session.ask(call, request=request)
 
 
-# The client for programs that wait for many things at once: every question is awaited.
+# The asynchronous client.
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -401,7 +403,7 @@ _T = TypeVar("_T")
 def _awaited(
     method: Callable[Concatenate[Any, _P], _T], of: str = "session"
 ) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]:
-    """The same method of what is behind this field, in a thread, with its own docstring and signature."""
+    """The method of that name of the object in this field, run in a thread, with its docstring and signature."""
 
     async def later(self: Any, /, *arguments: _P.args, **options: _P.kwargs) -> _T:
         return await asyncio.to_thread(method, getattr(self, of), *arguments, **options)

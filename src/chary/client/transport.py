@@ -15,16 +15,16 @@ from chary.client.problems import Refusal, error_of
 PATIENCE: Final = 60.0
 _AGAIN: Final = frozenset({429, 503})
 _SHORTEST, _LONGEST = 0.05, 2.0
-# How long the service is asked to wait for an answer before it makes a job of the call.
+# Seconds that the service waits for an answer before the call becomes a job.
 _WAIT: Final = 20
 
 
 class Transport:
-    """A connection to a service under one token.
+    """A connection to a service with one token.
 
-    Guarantee: what could be charged twice is sent under an idempotency key, and repeated under the same key until it is
-    answered. After `patience` seconds it raises `LedgerLocked`, and the same key can continue later. Nothing else is
-    repeated, except reading.
+    Guarantee: a request that could be charged is sent under an idempotency key, and repeated under the same key until
+    it is answered. After `patience` seconds it raises `LedgerLocked`, and the same key can continue later. Apart from
+    these only reads are repeated.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Transport:
         client: httpx.Client | None = None,
         typed: bool = True,
     ) -> None:
-        """`typed` is whether values come with the names of their classes, from which equal ones are made."""
+        """With `typed`, values come with the names of their classes, to rebuild equal ones."""
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():
             raise errors.InvalidParameter("a token is the text that chary token new has shown")
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
@@ -48,7 +48,7 @@ class Transport:
         self._form = {"typed": "true"} if typed else {}
 
     def read(self, path: str, **query: Any) -> Any:
-        """What is there."""
+        """Read a resource."""
         return self._repeated("GET", path, query, {})
 
     def pages(self, path: str) -> list[dict[str, Any]]:
@@ -62,15 +62,15 @@ class Transport:
         return found
 
     def once(self, method: str, path: str, body: Any) -> Any:
-        """Do something that is the same done twice, or free."""
+        """Send a request that is idempotent or free."""
         return self._repeated(method, path, self._form, {}, json=body)
 
     def send(self, method: str, path: str, body: Any) -> Any:
-        """Do something that two times are not the same: sent once, whatever becomes of it."""
+        """Send a request that must not be repeated, once."""
         return self._repeated(method, path, {}, {}, patience=0, **({} if body is None else {"json": body}))
 
     def keyed(self, path: str, request: str | None, **body: Any) -> dict[str, Any]:
-        """Send a body under an idempotency key, one of its own where none is given, until there is an answer."""
+        """Send a body under an idempotency key (a new one if none is given) until it is answered."""
         key = f"client {secrets.token_hex(16)}" if request is None else request
         headers = {"Idempotency-Key": _key(key), "Prefer": f"wait={_WAIT}"} | body.pop("headers", {})
         until = time.monotonic() + self._patience
@@ -83,13 +83,13 @@ class Transport:
                 raise errors.LedgerLocked("the call was interrupted several times: ask again under its idempotency key")
 
     def append(self, path: str, request: str | None, rows: bytes | RowFile, media: str) -> int:
-        """Send rows, and say their version: a file without an idempotency key under one of its name and contents."""
+        """Send rows and return their version; a file without an idempotency key has one of its name and contents."""
         if request is None and isinstance(rows, RowFile):
             request = rows.key(self._secret)
         return int(self.keyed(path, request, content=rows, headers={"Content-Type": media})["version"])
 
     def chosen(self, dataset: str | None) -> str:
-        """The dataset of the token that is named, or its only one; where there is none, the connection is closed."""
+        """The named dataset, or the only one of the token; if there is none, the connection is closed."""
         try:
             known = [each["dataset"] for each in self.read("/v1/datasets")["items"]]
             if dataset is None and len(known) == 1:
@@ -106,7 +106,7 @@ class Transport:
         self._client.close()
 
     def _waited(self, job: str) -> dict[str, Any] | None:
-        """The result of a job; None for one that was interrupted."""
+        """The result of a job; None if it was interrupted."""
         pause, step = _SHORTEST, ""
         while True:
             state = self.read(f"/v1/jobs/{job}", **self._form)
@@ -151,7 +151,7 @@ class Transport:
 
 
 def place(dataset: str, path: str = "") -> str:
-    """Where a part of a dataset is in a service."""
+    """The path of a part of a dataset."""
     return f"/v1/datasets/{in_path(dataset, safe='')}{path and '/'}{path}"
 
 

@@ -37,7 +37,7 @@ from chary.report.public_report import PublicReport
 
 # Typed values on the wire: their tags, and how answers are written and read.
 
-# What each class of public values is called on the wire and in the service's own database, for ever.
+# The tags of classes on the wire and in the service's own database. They never change.
 #
 # Answers that were published are kept there in these words, so a tag stays when its class is renamed or moves. Answers
 # of calls are called as their classes: of one that is renamed the old name is added here.
@@ -142,9 +142,9 @@ _MODULES: Final = (
     "chary.session",
 )
 _LEFT_OUT: Final = frozenset({"_cashier"})
-# Fields that are written where they say something, and that earlier versions do not know.
+# Fields that earlier versions do not know: left out if they have their default.
 _IF_SAID: Final = frozenset({"block", "blocks", "guarantee", "hard_answers", "title", "introduction"})
-# Fields that earlier versions wrote, of which nothing is left.
+# Fields of earlier versions, which are ignored.
 GONE: Final = frozenset({"extender", "reviser"})
 _TEXTS: Final[tuple[tuple[str, type, Callable[[Any], str], Callable[[str], Any]], ...]] = (
     ("ratio", Fraction, str, Fraction),
@@ -250,7 +250,7 @@ def _read(written: dict[str, Any]) -> Any:
 
 
 def _tag(kind: type) -> str:
-    """What a class is called on the wire."""
+    """The tag of a class."""
     return _TAG_OF.get(kind, kind.__name__)
 
 

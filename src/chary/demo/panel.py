@@ -19,7 +19,7 @@ from chary.data.engines.registry import EMBEDDED
 
 # The built-in data: five study years of the RAND Health Insurance Experiment (public domain), 5,912 people.
 
-# As in the study.
+# The years of the study.
 YEARS = (1, 2, 3, 4, 5)
 # None of these classes holds more than a third of the people, so that knowing somebody's tells something.
 VISITS = ("none", "1 or 2", "3 to 5", "6 or more")
@@ -61,12 +61,12 @@ INDICATORS: Final = 4000
 # An indicator has four conditions on different columns. All conditions point one way, so whoever fulfils the last of
 # each column is in every indicator: no more can be promised of one person than of INDICATORS a year.
 CONDITIONS: Final = 4
-# Public like all that follows from it: nobody looked at the data for it.
+# Public, and chosen without looking at the data.
 _SEED: Final = 1
 
 
 class Level(NamedTuple):
-    """A column at or above a number, or for insurance at or below it, and how people say that."""
+    """A condition on a column: at or above a number, or for insurance at or below it, with its wording."""
 
     column: str
     number: int
@@ -74,7 +74,7 @@ class Level(NamedTuple):
     most: bool = False
 
     def holds(self, rows: pa.Table) -> NDArray[np.bool_]:
-        """For which rows; not for those that have no value."""
+        """For which rows it holds; never for rows without a value."""
         values = rows[self.column].to_numpy()
         return values <= self.number if self.most else values >= self.number
 

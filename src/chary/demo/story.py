@@ -49,10 +49,10 @@ class Precision:
 
 @dataclass(frozen=True)
 class Rivals:
-    """The other methods for a number of tests and of hits, where one person can be in all tests.
+    """Other methods for a number of tests and of hits, if one person can be in all tests.
 
-    Each spends the whole budget. Sparse vectors divide it: Gaussian noise of the precision `values` takes one part, the
-    tests take the rest, and the epsilons of both add up.
+    Each spends the whole budget. Sparse vectors divide it: Gaussian noise for values of precision `values` takes one
+    part, the tests take the rest, and the epsilons of both add up.
     """
 
     budget: Budget
@@ -138,7 +138,7 @@ class Hit:
 
 @dataclass
 class Story:
-    """What the demo did: hits, true counts of all indicators of all years, precision of the methods."""
+    """The result of the demo: hits, true counts of all indicators of all years, precision of the methods."""
 
     folder: Path
     say: Say

@@ -1,4 +1,4 @@
-"""Classifiers of scikit-learn that show nothing of the data in errors or warnings; classes and labelled data."""
+"""Scikit-learn classifiers whose errors and warnings reveal nothing of the data; classes and labelled data."""
 
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -15,39 +15,39 @@ from chary.errors import InvalidParameter
 from chary.learning.features import NO_TABLE, numbered
 from chary.numbers import whole
 
-# Scikit-learn classifiers, trained and asked such that nothing of the data shows in errors or warnings.
+# Scikit-learn classifiers, trained and used such that errors and warnings reveal nothing of the data.
 
 Points = NDArray[np.float64]
 Choices = NDArray[np.int64]
 
-# Ten rows a class let estimators that need several of each be tried, and cost nothing.
+# Ten rows a class, for estimators that need several of each.
 REHEARSAL_ROWS = 10
 # Below every class number; scikit-learn uses the same for "no label".
 UNLABELLED = -1
 
 
 class Model(Protocol):
-    """Something trained: it chooses a class, as a number, for each point."""
+    """A trained model: predicts a class, as a number, for each point."""
 
     def predict(self, points: Points, /) -> ArrayLike:
-        """One choice for each point."""
+        """One prediction for each point."""
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A model that always chooses the same class."""
+    """A model that always predicts the same class."""
 
     choice: int
 
     def predict(self, points: Points, /) -> Choices:
-        """The choice, once for each point."""
+        """The class, once for each point."""
         return np.full(len(points), self.choice, dtype=np.int64)
 
 
 def rehearse(estimator: Any, features: int, classes: int) -> Model:
-    """Train a clone on synthetic rows and ask it, so that a mistake in the estimator shows before data is touched.
+    """Train a clone on synthetic rows and let it predict, to find errors of the estimator before data are read.
 
-    Errors: `InvalidParameter` when it cannot be cloned, trained or asked, or does not choose among the classes.
+    Errors: `InvalidParameter` if it cannot be cloned, trained or used, or predicts something that is no class.
     """
     generator = np.random.default_rng(0)
     choices = np.arange(REHEARSAL_ROWS * classes) % classes
@@ -63,10 +63,10 @@ def rehearse(estimator: Any, features: int, classes: int) -> Model:
 
 
 def learn(estimator: Any, rows: Points, choices: Choices, default: int, seed: int) -> Model:
-    """A model that always exists, whatever the rows.
+    """Train a model; returns one for any rows.
 
     No rows give the constant `default`; rows of one class, or rows on which training or predicting fails, give the most
-    frequent class. Rows that are `UNLABELLED` do not count. Warnings are silenced, since they say about the rows.
+    frequent class. Rows that are `UNLABELLED` do not count. Warnings are suppressed, since they depend on the rows.
     """
     known = choices[choices != UNLABELLED]
     fallback = Constant(int(np.bincount(known).argmax()) if len(known) else default)
@@ -81,7 +81,7 @@ def learn(estimator: Any, rows: Points, choices: Choices, default: int, seed: in
 
 
 def choose(model: Model, points: Points, classes: int, default: int) -> Choices:
-    """The model's choices as class numbers; `default` wherever it has none, and everywhere when it fails."""
+    """The model's predictions as class numbers; `default` for each invalid one, and for all if it fails."""
     try:
         chosen = _predicted(model, points)
     except Exception:
@@ -92,7 +92,7 @@ def choose(model: Model, points: Points, classes: int, default: int) -> Choices:
 
 
 def fitted(estimator: Any, rows: Points, choices: Choices, seed: int) -> Model:
-    """A trained clone; every random state that was left open is seeded, so that no two models share one."""
+    """A trained clone. Every random state that is not set is seeded, so that no two models share one."""
     model = clone(estimator)
     open_states = [
         name for name, value in model.get_params().items() if name.endswith("random_state") and value is None
@@ -103,7 +103,7 @@ def fitted(estimator: Any, rows: Points, choices: Choices, seed: int) -> Model:
 
 
 def matrix(values: ArrayLike, name: str, features: int | None = None) -> Points:
-    """Numbers in two dimensions; `InvalidParameter`, without a value in it, when they are not."""
+    """Numbers in two dimensions; `InvalidParameter`, without any value, for anything else."""
     array: NDArray[Any] = np.empty(0)
     if not (hasattr(values, "dtype") and np.iscomplexobj(values)):
         with suppress(TypeError, ValueError, OverflowError):
@@ -115,7 +115,7 @@ def matrix(values: ArrayLike, name: str, features: int | None = None) -> Points:
 
 
 def accepts(model: Model, points: Points) -> None:
-    """Errors: `InvalidParameter` when a model of synthetic rows fails on public points."""
+    """Errors: `InvalidParameter` if a model trained on synthetic rows fails on the public points."""
     try:
         if len(points):
             _predicted(model, points)
@@ -146,7 +146,7 @@ Labels = Iterable[Hashable] | NDArray[Any]
 
 
 def checked_classes(classes: Sequence[Hashable]) -> Classes:
-    """The declared classes, public: at least two, all different.
+    """The declared, public classes: at least two, all different.
 
     >>> checked_classes(["no", "yes"])
     ('no', 'yes')
@@ -162,7 +162,7 @@ def checked_classes(classes: Sequence[Hashable]) -> Classes:
 
 
 def encode(labels: Labels, classes: Classes) -> Choices:
-    """The number of each label's class. Errors: `InvalidParameter`, without the label, if one is none of the classes.
+    """The number of each label's class. Errors: `InvalidParameter`, without the label, for one that is not a class.
 
     >>> encode(["no", "yes", "no"], ("no", "yes"))
     array([0, 1, 0])
@@ -182,7 +182,7 @@ DARKEST = 16
 
 @dataclass(frozen=True)
 class Split:
-    """Rows and labels for the teachers, points to be labelled with their true labels (to judge by), and a test set."""
+    """Rows and labels for the teachers, points to be labelled with their true labels (to evaluate), and a test set."""
 
     rows: Points
     labels: NDArray[Any]
@@ -196,9 +196,9 @@ class Split:
 
 
 def split(rows: ArrayLike, labels: ArrayLike, *, points: int, test: int, seed: int = 0) -> Split:
-    """Shuffle and split: `points` of the rows to be labelled, `test` of them to test with, the rest for the teachers.
+    """Shuffle and split: `points` of the rows to be labelled, `test` for testing, the rest for the teachers.
 
-    For experiments on public data: the split is a reproducible one, not a private one.
+    For experiments on public data: the split is reproducible, not private.
 
     >>> split(np.eye(10), np.arange(10), points=2, test=3)
     Split(5 rows, 2 points, 3 tests)

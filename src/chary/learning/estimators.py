@@ -1,4 +1,4 @@
-"""Private estimators as scikit-learn means them, and naive Bayes from noisy counts."""
+"""Private estimators with the interface of scikit-learn, and naive Bayes from noisy counts."""
 
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
@@ -27,10 +27,10 @@ Json = dict[str, Any]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
-    """What private estimators share: parameters are stored as they are given, and checked before each training.
+    """Base of private estimators: parameters are stored as given, and checked before each training.
 
-    `fit` charges nothing: anyone who calls it keeps count of what all fits reveal together. What it learns is also
-    learnt by a call of a session, which charges it, and `restore` takes that over.
+    `fit` charges nothing: its caller accounts for what all fits reveal together. A call of a session trains the same
+    model and charges it; `restore` takes over its result.
     """
 
     epsilon: Number | None = None
@@ -38,35 +38,35 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def check(self) -> None:
-        """Refuse parameters that cannot be right, by `InvalidParameter`; nothing is read."""
+        """Refuse invalid parameters by `InvalidParameter`; nothing is read."""
 
     @abstractmethod
     def read(self, X: Any, y: Any) -> tuple[Any, Any]:  # noqa: N803
-        """Rows and labels as `trained` takes them."""
+        """Rows and labels in the form that `trained` takes."""
 
     @abstractmethod
     def trained(self, rows: Any, labels: Any, source: Source) -> Json:
-        """What is learnt, in JSON."""
+        """The learnt state, as JSON."""
 
     @abstractmethod
     def restore(self, state: Json) -> Self:
-        """Take over what a model with the same parameters learnt, such as a session's outcome."""
+        """Take over the state of a model with the same parameters, such as the outcome of a session's call."""
 
     @abstractmethod
     def body(self) -> Json:
-        """Its public parameters, in JSON."""
+        """Its public parameters, as JSON."""
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Train on rows and one label each; nothing is charged.
 
-        Errors: `InvalidParameter`, which shows no value of a row; that one is raised is not private.
+        Errors: `InvalidParameter`, which shows no value of a row; whether it is raised is not private.
         """
         self.check()
         rows, labels = self.read(X, _flat(y))
         return self.restore(self.trained(rows, labels, self.unsafe_noise or OperatingSystem()))
 
     def _keep_columns(self, X: Any, *, reset: bool) -> None:  # noqa: N803
-        """Keep names and number of columns in training (`reset`), else refuse others than those; both are public."""
+        """Store names and number of columns in training (`reset`), later refuse any others; both are public."""
         refused = None
         try:
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -82,7 +82,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 def _flat(labels: Any) -> Any:
-    """Labels as they are; a single column of an array or a frame is flattened, with scikit-learn's warning."""
+    """Labels unchanged; a single column of an array or a frame is flattened, with scikit-learn's warning."""
     if labels is None:
         raise InvalidParameter("training requires y to be passed, but the target y is None")
     column = getattr(labels, "ndim", 1) == 2 and labels.shape[1] == 1
@@ -108,7 +108,7 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
     """
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> Self:  # noqa: N803
-        """Train the last step on what the others make of the rows."""
+        """Train the last step on the output of the others."""
         for name, step in self.steps[:-1]:
             free = step in (None, "passthrough") or isinstance(step, FrozenEstimator)
             if not free and get_tags(step).requires_fit:
@@ -118,7 +118,7 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
         return super().fit(X, y, **params)
 
 
-# Naive Bayes from noisy counts: exact integers and exact noise, and everything else is post-processing.
+# Naive Bayes from exact counts with exact noise; everything else is post-processing.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -166,7 +166,7 @@ class CountingBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         return cells, classes
 
     def trained(self, rows: list[Cells], labels: Cells, source: Source) -> Json:
-        """The counts of classes, and of cells within each class, with noise, none below 0."""
+        """The noisy counts of classes, and of cells within each class, clipped at 0."""
         known, classes = labels >= 0, len(self.classes)
         counts = [np.bincount(labels[known], minlength=classes)]
         for column, size in zip(rows, self._sizes(), strict=True):
@@ -174,11 +174,11 @@ class CountingBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         return {"counts": self._noisy(np.concatenate(counts), source).tolist()}
 
     def state(self) -> Json:
-        """What was learnt, in JSON: the noisy counts."""
+        """The noisy counts, as JSON."""
         return {"counts": self.counts_.tolist()}
 
     def restore(self, state: Json) -> Self:
-        """Take over what a model with the same parameters learnt."""
+        """Take over the state of a model with the same parameters."""
         counts, size = np.array(state["counts"], dtype=np.int64), len(self.classes)
         ends = np.cumsum([size, *(size * cells for cells in self._sizes())])
         if counts.shape != (ends[-1],):
@@ -190,7 +190,7 @@ class CountingBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """The likeliest class for each row, the first of those that are level."""
+        """The likeliest class for each row, the first one of a tie."""
         check_is_fitted(self, "counts_")
         return self.classes_[self.log_weights(X).argmax(axis=0)]
 
@@ -203,7 +203,7 @@ class CountingBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         return weights
 
     def body(self) -> Json:
-        """All its public parameters, in JSON."""
+        """All its public parameters, as JSON."""
         return {
             "learner": "counting Bayes",
             "features": [feature.body() for feature in self._used()],

@@ -20,12 +20,12 @@ from chary.errors import AlgorithmFailed, InvalidParameter, brought
 from chary.learning.losses import Floats
 from chary.numbers import Number, checked, exact, float_or_nan, set_fields, whole
 
-# Public descriptions of columns: which cell each value falls into, whatever the value.
+# Public descriptions of columns: a cell for each possible value.
 
 # Names of Arrow's numeric types begin like this; below, those of DuckDB, with all their other names.
 NUMERIC: Final = ("int", "uint", "float", "decimal")
 _NUMBERS: Final = re.compile(r"boolean|u?(tiny|small|big|huge)?int(eger|\d+)?|float\d*|double|decimal.*")
-# What is no table, as scikit-learn words it.
+# Scikit-learn's message for anything that is no table.
 NO_TABLE: Final = "Reshape your data if it has one dimension. Complex data not supported, nor sparse."
 
 Cells = NDArray[np.int64]
@@ -34,7 +34,8 @@ Column = str | int
 
 @dataclass(frozen=True, repr=False)
 class Feature(ABC):
-    """A column whose values are told apart by cells; cell 0 holds what is missing, is no number or was not foreseen.
+    """A column whose values fall into cells; cell 0 holds missing values, those that are no number, and unforeseen
+    ones.
 
     Guarantee: every value has exactly one cell, which depends on that value and on public numbers only.
     """
@@ -43,7 +44,7 @@ class Feature(ABC):
 
     @abstractmethod
     def size(self, bins: int) -> int:
-        """The number of cells; `bins` matters to numbers between bounds only."""
+        """The number of cells; `bins` matters to a `Span` only."""
 
     @abstractmethod
     def code(self, values: Any, bins: int) -> Cells:
@@ -55,11 +56,11 @@ class Feature(ABC):
         return self.size(1) - 1
 
     def vectors(self, values: Any) -> Floats:
-        """Each value as numbers: a 1 for its cell, nothing for what is missing or unforeseen."""
+        """Each value as numbers: a 1 for its cell, zeros if it is missing or unforeseen."""
         return np.asarray(self.code(values, 1)[:, None] == np.arange(1, self.size(1)), dtype=np.float64)
 
     def check(self, kind: str) -> None:
-        """Refuse a column of a type that is all missing to it."""
+        """Refuse a column whose type makes all its values missing."""
         if _NUMBERS.fullmatch(kind) is None:
             raise InvalidParameter(
                 f"{self.column!r} is of type {kind}, and the feature needs numbers: list its values with "
@@ -67,7 +68,7 @@ class Feature(ABC):
             )
 
     def body(self) -> Any:
-        """What it is, in JSON."""
+        """Its parameters, as JSON."""
         return [type(self).__name__, self.column]
 
     def __repr__(self) -> str:
@@ -117,7 +118,7 @@ class Span(Feature):
 
 @dataclass(frozen=True, repr=False)
 class Cuts(Feature):
-    """Numbers told apart by public cut points: a cell below the first one, and one from each point on.
+    """Numbers divided by public cut points: a cell below the first one, and one from each point on.
 
     >>> Cuts("gain", [1, 5000]).code([0, 1, 4999, 5000, None, "much"], bins=8).tolist()
     [1, 2, 2, 3, 0, 0]
@@ -180,7 +181,7 @@ class Categorical(Feature):
 
 @dataclass(frozen=True, repr=False)
 class Plain(Feature):
-    """A column's numbers as they are, 0 for what is none: what a name alone means in a list of features."""
+    """A column's numbers unchanged, 0 for anything else; a name alone in a list of features."""
 
     def size(self, bins: int) -> int:
         return 2
@@ -196,7 +197,7 @@ class Plain(Feature):
 
 
 def numbered(values: Any, known: Sequence[Any]) -> Cells:
-    """One more than the place of each value in a list; 0 for what is not in it.
+    """One more than the position of each value in a list; 0 for a value that is not in it.
 
     >>> numbered([3, 5, None], [5, 4]).tolist()
     [0, 1, 0]
@@ -211,7 +212,7 @@ def numbered(values: Any, known: Sequence[Any]) -> Cells:
 
 
 def listed(values: Any) -> list[Any]:
-    """The values of a column of any library, each as it is: a NULL among integers turns none of them into a float.
+    """The values of a column of any library, unchanged: a NULL among integers turns none of them into a float.
 
     >>> import pyarrow as pa
     >>> listed(pa.chunked_array([[2**53 + 1, None]]))
@@ -225,7 +226,7 @@ def listed(values: Any) -> list[Any]:
 
 
 def _single(value: Any) -> Any:
-    """A value by itself; None where Python has none such, as for a date in the year 20000."""
+    """A value as a Python object; None if Python cannot represent it, such as a date in the year 20000."""
     try:
         return value.as_py() if hasattr(value, "as_py") else value
     except (ValueError, OverflowError):
@@ -235,7 +236,7 @@ def _single(value: Any) -> Any:
 def take(table: Any, column: Column) -> Any:
     """One column of an Arrow table, a frame or a mapping, by name; of rows of values, by number.
 
-    Errors: `InvalidParameter` where there is none; what is raised there differs between libraries.
+    Errors: `InvalidParameter` for a missing column, instead of the errors of each library.
     """
     rows = table if isinstance(column, str) else array_of(table)
     try:
@@ -247,7 +248,7 @@ def take(table: Any, column: Column) -> Any:
 
 
 def array_of(table: Any) -> NDArray[Any]:
-    """Rows of values in two dimensions, each value as it is; `InvalidParameter` for anything else."""
+    """Rows of values as a two-dimensional array of unchanged values; `InvalidParameter` for anything else."""
     # Without the type, one text among integers would make strings of all of them: a row would move every other.
     rows = table if isinstance(table, np.ndarray) else np.asarray(table, dtype=object)
     if rows.ndim != 2 or np.iscomplexobj(rows):
@@ -261,7 +262,7 @@ def _between(values: Any, points: Sequence[float]) -> Cells:
 
 
 def floats(values: Any) -> NDArray[np.float64]:
-    """Each value as a float, NaN for what is no number, so that no value can make the others fail."""
+    """Each value as a float, NaN if it is no number, so that no value affects the others."""
     try:
         column = values.to_numpy() if hasattr(values, "to_numpy") else values
     except (ValueError, OverflowError):
@@ -337,7 +338,7 @@ def width(features: Sequence[Column | Feature]) -> int:
 
 
 def described(features: Sequence[Column | Feature]) -> list[Feature]:
-    """The features, a name alone among them as `Plain`; `InvalidParameter` where there is none, or no list of them."""
+    """The features, with names as `Plain`; `InvalidParameter` for an empty list, or anything else."""
     listed = isinstance(features, Sequence) and not isinstance(features, str)
     if not listed or not features or any(isinstance(one, bool) or not isinstance(one, KNOWN) for one in features):
         raise InvalidParameter('name the features, in a list: features=["age", Categorical("sex", ["f", "m"])]')
@@ -371,7 +372,7 @@ class RowTransform:
         return f"{self.name}, {self.inputs} to {self.outputs}"
 
     def apply(self, rows: Floats) -> Floats:
-        """What it makes of each row."""
+        """The transformed rows."""
         if rows.shape[1:] != (self.inputs,):
             raise InvalidParameter(f"the step {self.name!r} takes rows of {self.inputs} numbers")
         made = np.zeros((len(rows), self.outputs))

@@ -1,4 +1,4 @@
-"""A holdout that many adaptive questions do not wear out."""
+"""A reusable holdout for adaptive questions."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,10 +22,10 @@ from chary.mechanisms import Laplace
 from chary.numbers import Number, positive, probability, whole
 from chary.session import Session
 
-# A reusable holdout: means of functions are reported as the training rows have them, for as long as the holdout agrees.
+# A reusable holdout: it reports means on the training rows as long as the holdout agrees.
 
 Function = Callable[[pa.Table], Any]
-# What one row counts is rounded to 1/1000, and so is a mean that is reported.
+# The value of a row and a reported mean are rounded to 1/1000.
 GRID: Final = 1000
 AGREES: Final = "agrees"
 _PREFIX: Final = "holdout "
@@ -33,8 +33,9 @@ _PREFIX: Final = "holdout "
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What the holdout said of a function: `value` is the training mean where it `agrees`, else the holdout's, with
-    noise, in steps of 1/1000 from 0 to 1."""
+    """The answer to one question: the training mean if the holdout `agrees`, otherwise the holdout's noisy mean, in
+    steps of 1/1000 from 0 to 1.
+    """
 
     name: str
     value: float
@@ -110,7 +111,7 @@ class ReusableHoldout:
 
     @property
     def disagreements(self) -> int:
-        """How often the holdout disagreed so far, also in earlier sessions of the same ledger."""
+        """The number of disagreements so far, including earlier sessions of the same ledger."""
         return len(self._hit)
 
     def ask(
@@ -146,7 +147,7 @@ class ReusableHoldout:
         """
         side = (1 - probability(confidence, "confidence")) / (2 * whole(functions, "functions"))
         reach = self._noise.law().reach_up(side)
-        # Half a step for each row, and half a step for what is reported.
+        # Half a step for rounding each row, and half a step for rounding the mean.
         return float(self.tolerance) + reach / (GRID * self.size) + 1 / GRID
 
     def within_population(self, functions: int, confidence: Number = "0.95") -> float:

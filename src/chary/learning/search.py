@@ -1,4 +1,4 @@
-"""Private search of hyper-parameters: every candidate is a private training run, only what is published is paid."""
+"""Private search of hyper-parameters: every candidate is a private training run, only published ones are charged."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -56,17 +56,17 @@ class PrivateLearner(Protocol):
         """One label for each row."""
 
     def state(self) -> dict[str, Any]:
-        """What was learnt, in JSON."""
+        """The learnt state, as JSON."""
 
     def restore(self, state: dict[str, Any], /) -> Any:
-        """Take over what a learner with the same parameters learnt."""
+        """Take over the state of a learner with the same parameters."""
 
     def body(self) -> dict[str, Any]:
-        """Its public parameters, in JSON."""
+        """Its public parameters, as JSON."""
 
 
 def _quiet() -> None:
-    """Nobody waits for it."""
+    """A progress callback that does nothing."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Candidate:
         return Laplace.for_epsilon(self.epsilon, sensitivity=right - wrong if replaced else max(right, -wrong))
 
     def algorithm(self, done: Callable[[], None] = _quiet) -> Algorithm:
-        """It as a session runs it; `done` is called after each run."""
+        """The algorithm for a session; `done` is called after each run."""
 
         def run(rows: pa.Table, source: Source, **_: Any) -> list[Any]:
             try:
@@ -129,12 +129,12 @@ class Candidate:
         return Algorithm(self.name, run, self.epsilon, columns=list(columns), parameters=self.body())
 
     def body(self) -> dict[str, Any]:
-        """What identifies it, in JSON."""
+        """Its identity, as JSON."""
         split = {"label": self.label, "validation": str(self.validation), "baseline": str(self.baseline)}
         return self.learner.body() | split
 
     def run(self, rows: pa.Table, source: Source) -> list[Any]:
-        """The score and what was learnt. Warnings are silenced, since they say about the rows."""
+        """The score and the learnt state. Warnings are suppressed, since they depend on the rows."""
         kept = one_row_each(rows, self.neighbor_relation.unit, source)
         validates = bernoulli(source, Enclosure.rational(self.validation), len(kept))
         trained, judged = kept.filter(~validates), kept.filter(validates)
@@ -149,7 +149,7 @@ class Candidate:
         return [self._noisy(correct, len(judged), source), model.state()]
 
     def restored(self, state: dict[str, Any]) -> Any:
-        """The learner with what was learnt."""
+        """The learner with this state."""
         return self._private(None).restore(state)
 
     def _private(self, source: Source | None) -> Any:
@@ -165,7 +165,7 @@ class Candidate:
 
     @property
     def _gains(self) -> tuple[int, int]:
-        """What a right and a wrong answer add to the score, in steps."""
+        """The steps that a right and a wrong prediction add to the score."""
         baseline = exact(self.baseline, "baseline")
         return baseline.denominator - baseline.numerator, -baseline.numerator
 
@@ -193,10 +193,10 @@ def one_row_each(rows: pa.Table, unit: str | None, source: Source) -> pa.Table:
     return owned.take(order[first])
 
 
-# Private hyper-parameter search: every candidate is a private training run, only what is published is paid.
+# Private hyper-parameter search.
 
 Hyper = dict[str, Any]
-# What the search itself sets: a grid over any of them would be one over privacy.
+# Parameters that the search sets: a grid over them would be one over privacy.
 IMPOSED = {"epsilon", "neighbors", "unsafe_noise"}
 
 
@@ -214,9 +214,9 @@ class Found:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search published, best score first; the first `tested` of `candidates` ran (None: random ones did).
+    """The published candidates, best score first; the first `tested` of `candidates` ran (None: random ones did).
 
-    `share` is the part of the budget that the search was charged.
+    `share` is the fraction of the budget that the search was charged.
     """
 
     call: int
@@ -227,13 +227,13 @@ class SearchResult:
 
     @property
     def best(self) -> Found | None:
-        """The first one; None when no candidate reached the threshold."""
+        """The best one; None if no candidate reached the threshold."""
         return self.found[0] if self.found else None
 
 
 @dataclass(frozen=True)
 class SearchQuote:
-    """What a search costs, as proportions of the budget: for each model that is published, and without any."""
+    """The cost of a search, in fractions of the budget: for each published model, and without any."""
 
     candidates: int
     if_published: float
@@ -302,7 +302,7 @@ class PrivateSearch:
         self._candidates(NeighborRelation("add_remove", None))
 
     def quote(self, session: Session) -> SearchQuote:
-        """What it would cost; nothing is read, nothing is charged."""
+        """The cost; nothing is read or charged."""
         filter_ = session.spine.filter
         price = filter_.price(self._event)
         number = len(self.hypers) if self._runs is None else 1

@@ -28,24 +28,24 @@ from chary.session.opening import blocks_of, held_filter
 from chary.session.session import promised_across_blocks, types_told
 from chary.session.statement import entries, entry_of, statement
 
-# Answers rebuilt from a ledger alone: no row is there, and no secret is looked at.
+# Answers rebuilt from a ledger alone, without rows and without reading secrets.
 
 
 @dataclass(frozen=True)
 class DeclaredRows:
-    """What a ledger knows of the rows: their neighbours."""
+    """The declared properties of the rows that a ledger has: their neighbor relation."""
 
     neighbor_relation: NeighborRelation
 
 
 @dataclass(frozen=True)
 class PublicLedger:
-    """What is public of a ledger that a report needs: its calls and sums. A secret is never handed out."""
+    """The public part of a ledger that a report needs: its calls and sums. It never returns a secret."""
 
     ledger: Ledger
 
     def balance(self, dataset: str, parts: Parts | None = None) -> Balance:
-        """What was charged in all, or counts where these parts are."""
+        """The sum of charges, or of those at these parts."""
         return self.ledger.balance(dataset, parts)
 
     def call(self, number: int) -> CallRecord:
@@ -53,11 +53,11 @@ class PublicLedger:
         return self.ledger.call(number)
 
     def calls(self, dataset: str, after: int = 0, limit: int | None = None, **looked_for: Any) -> Iterator[CallRecord]:
-        """The calls of a dataset that are looked for, as of the ledger itself."""
+        """The calls of a dataset, filtered as by the ledger itself."""
         return self.ledger.calls(dataset, after, limit, **looked_for)
 
     def last_settled(self, dataset: str, kind: str, body: str, parts: Parts | None = None) -> None:
-        """What came before an answer is reported by the answer."""
+        """None: what an answer reports of earlier calls is stored with it."""
 
     def secret(self, call: int) -> bytes:
         """Refuses."""
@@ -65,7 +65,7 @@ class PublicLedger:
 
 
 def findings_in(ledger: Ledger, terms: Terms, run: int | None = None) -> Findings:
-    """What was published of a dataset, or by the questions to one run, from its ledger alone: as of its session.
+    """The findings of a dataset, or of the questions to one run, from its ledger alone; equal to those of a session.
 
     Errors: `NotWithheld` for a call that opened no run.
     """
@@ -73,35 +73,34 @@ def findings_in(ledger: Ledger, terms: Terms, run: int | None = None) -> Finding
 
 
 def history_of(ledger: Ledger, terms: Terms) -> History:
-    """What the dataset that these terms opened was asked and answered."""
+    """The settled calls of a dataset that was opened with these terms, with their answers."""
     rows, public = DeclaredRows(neighbor_relation_of(terms)), PublicLedger(ledger)
     asked: Any = (rows, held_filter(terms), public, terms.name, "report", OperatingSystem(), _quiet)
     return History(Spine(*asked))
 
 
 def neighbor_relation_of(terms: Terms) -> NeighborRelation:
-    """The neighbours under which a dataset was opened."""
+    """The neighbor relation with which a dataset was opened."""
     conditions = parsed(terms.conditions, "conditions")
     blocks, neighbors = blocks_of(terms), Neighbors.of_stored(conditions["relation"])
     return NeighborRelation(neighbors, conditions["unit"], block=None if blocks is None else blocks.every)
 
 
 def _quiet(step: str) -> None:
-    """Nothing is run."""
+    """A progress callback that does nothing."""
 
 
-# The values that an answer published, each with what it says given that it was published.
+# Published values, with intervals given that they were published.
 
 USUAL: Final = Fraction(19, 20)
 
 
 @dataclass(frozen=True)
 class PublishedValue:
-    """A number that was published; `key` names it within its answer, "" where it is the only one.
+    """A published number; `key` names it within its answer, and is "" if it is the only one.
 
-    `low` and `high` are its interval given that it was published. `bounded` says whether it has one at all, so that an
-    end that is None is no end on that side. `caution` says that it may be a false alarm, `finding` how it was
-    published.
+    `low` and `high` are its interval given that it was published; `bounded` is whether it has an interval, so that None
+    is an open end. `caution` says that it may be a false alarm, `finding` how it was published.
     """
 
     key: str
@@ -114,19 +113,19 @@ class PublishedValue:
 
     @property
     def may_be_false(self) -> bool:
-        """Whether its interval reaches what is withheld."""
+        """Whether its interval reaches into the values that would have been withheld."""
         return self.caution is not None
 
     def spot(self, label: str) -> Spot:
-        """The same in a picture."""
+        """The value as a point of a chart."""
         return spot_of(label, self.value, (self.low, self.high), self.caution)
 
 
 def values_of_answer(rebuilt: Rebuilt, confidence: Fraction) -> tuple[PublishedValue, ...]:
-    """The numbers of an answer, with intervals that hold with this confidence each.
+    """The numbers of an answer, each with an interval at this confidence.
 
-    Where the distribution of the noise is not at hand, an interval is reported only at its own confidence. That of
-    quantiles is the one that was paid for, of others the usual one.
+    If the noise distribution is not stored, there is an interval only at the confidence of the answer: for quantiles
+    the one that was paid for, for others the default.
     """
     answer = rebuilt.answer
     if not isinstance(answer, Answer):
@@ -150,7 +149,7 @@ def _value(number: PublishedNumber, held: bool, found: Finding | None, confidenc
 
 
 def interval_of(found: Finding, confidence: Fraction) -> Ends:
-    """Its interval; by the reach of its noise, which is kept, for what is always published."""
+    """The interval of a value; if it is always published, by the quantiles of its noise, which are cached."""
     told, value = found.told, found.value
     plainly = isinstance(told, Publication) and told.support == Support.everything()
     if not plainly or not isinstance(told, Publication) or (told.step, told.floor, told.ceiling) != (None,) * 3:
@@ -160,14 +159,14 @@ def interval_of(found: Finding, confidence: Fraction) -> Ends:
 
 
 def _stored(answer: Any) -> Iterator[PublishedValue]:
-    """A value as an answer stores it. What its error bar says given that it was published is not known."""
+    """A value from a stored answer. Its interval given that it was published is not known."""
     found: dict[str, Any] = answer if isinstance(answer, dict) else {}
     value: Any = found.get("value")
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         yield PublishedValue("", value, None, None, False)
 
 
-# All hits of a ledger at once: intervals that hold together, and a list with a stated share of false ones.
+# Simultaneous intervals of all hits, and a list with a bounded false discovery rate.
 
 # Of the hits to act on at most one in ten is false on average.
 RATE: Final = Fraction(1, 10)
@@ -175,9 +174,10 @@ RATE: Final = Fraction(1, 10)
 
 @dataclass(frozen=True)
 class SimultaneousHit:
-    """A hit with its value: its interval among all hits, its p-value, and whether it is one of those to act on.
+    """A hit with its value, its interval among all hits, its p-value, and whether it is in the list to act on.
 
-    A caution says where the interval reaches what is withheld."""
+    A caution says if the interval reaches into withheld values.
+    """
 
     call: int
     value: PublishedValue
@@ -191,11 +191,11 @@ class SimultaneousHit:
 def simultaneous_hits(
     hits: Sequence[tuple[int, PublishedValue]], confidence: Fraction, tell: Callable[[int], None]
 ) -> list[SimultaneousHit]:
-    """The hits in the order of their calls, with intervals that all hold together.
+    """The hits in the order of their calls, with simultaneous intervals.
 
-    Guarantee: with probability `confidence` every interval of the whole list covers its truth, however the questions
-    were chosen and however many more will come, see `Findings.intervals`. Those that are listed have an expected share
-    of false ones of at most one in ten (`Findings.list`, the procedure for any analyst).
+    Guarantee: with probability `confidence` every interval covers its truth, however the questions were chosen and
+    however many follow, see `Findings.intervals`. In the list to act on the expected share of false hits is at most one
+    in ten (`Findings.list`, the procedure for any analyst).
     """
     told = [(call, value, value.finding) for call, value in hits if value.finding is not None]
     found = Findings.of((_of_call(call, finding) for call, _, finding in told), open=True)
@@ -210,20 +210,20 @@ def simultaneous_hits(
 
 
 def _of_call(call: int, finding: Finding) -> Finding:
-    """Under the number of the call that published it: a revision publishes what an earlier one withheld."""
+    """The finding under the number of the call that published it, which may be a revision of the call that asked."""
     return Finding(call, finding.key, finding.value, finding.told)
 
 
 # Questions and answers in words, from what a ledger stores of them.
 
-# What follows from the rest, or is told elsewhere in a report.
+# Fields that follow from the others, or are elsewhere in the report.
 _LEFT_OUT: Final = {"query", "values", "parallel", "grid", "error_bar", "error_bars", "kind"}
 _LONGEST: Final = 400
 _KEYS: Final = 6
 
 
 def question_told(body: Mapping[str, Any], kind: str = "") -> str:
-    """What was asked, in a line; the kind that a ledger holds may say what its body does not, such as a mechanism.
+    """A question in one line. The stored kind may add what the body lacks, such as a mechanism.
 
     >>> question_told({"query": {"kind": "count", "where": "age >= 65", "by": None}, "above": "500", "epsilon": "1/50"})
     'count where age >= 65, above 500, epsilon 0.02'
@@ -246,12 +246,12 @@ def question_told(body: Mapping[str, Any], kind: str = "") -> str:
     return _cut(", ".join(asked + told)) or "no terms"
 
 
-# What is told of a call within a call, by that call.
+# Fields of an outer call that its nested call describes.
 _OF_CALLED: Final = ("algorithm", "call", "parameters", "epsilon", "delta", "rho")
 
 
 def _called(body: Mapping[str, Any]) -> str | None:
-    """A call within a call by its title and its own question; None for any other body."""
+    """A nested call by its title and its own question; None if the body has no nested call."""
     inner = body.get("call")
     if not isinstance(inner, Mapping) or not isinstance(inner.get("kind"), str):
         return None
@@ -288,7 +288,7 @@ def _said(value: Any) -> str:
 
 
 def _number(text: str) -> str:
-    """An exact number as a short decimal; any other text as it is."""
+    """An exact number as a short decimal; any other text unchanged."""
     try:
         return plain(Fraction(text)) if "/" in text else text
     except (ValueError, ZeroDivisionError, OverflowError):
@@ -296,7 +296,7 @@ def _number(text: str) -> str:
 
 
 def outcome_told(answer: Any, body: Mapping[str, Any]) -> str:
-    """What was answered to the question of this body, in a line; values have a column of their own.
+    """The outcome of a question in one line, without values, which have a column of their own.
 
     >>> from chary.calls import YesOrNo
     >>> outcome_told(YesOrNo(3, False), {}), outcome_told({"option": "yes", "charged": True}, {})
@@ -308,7 +308,7 @@ def outcome_told(answer: Any, body: Mapping[str, Any]) -> str:
 
 
 def _named(answer: Any, body: Mapping[str, Any]) -> Any:
-    """What is stored by its place among the keys or candidates, by its name."""
+    """The name of a key or candidate that is stored by its position."""
     names = _candidates(body)
     if not isinstance(answer, dict) or not names:
         return answer
@@ -332,18 +332,18 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-# What is public of a dataset in a ledger: its questions with their answers, what they took, and the statement.
+# The public contents of a ledger: calls with their answers and charges, and the statement.
 
 Tell = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
 class ReportedCall:
-    """A settled call: what was asked, when and by whom, what came out and what it took.
+    """A settled call with its question, time, analyst, outcome and charge.
 
-    `time` is when it was asked, to the minute: how long calls took depends on the rows and is not published. `share` is
-    the part of the budget that it took, `charged` the same in the filter's unit. `opened` is the call whose
-    run it asked, `bar` the threshold, `keyed` whether its values have keys.
+    `time` is when it was asked, to the minute: durations depend on the rows and are not published. `share` is its
+    charge as a fraction of the budget, `charged` the same in the filter's unit. `opened` is the call of the run that it
+    asked, `bar` the threshold, `keyed` whether its values have keys.
     """
 
     call: int
@@ -366,14 +366,15 @@ class ReportedCall:
 
     @property
     def keyed(self) -> bool:
-        """Whether its values are those of keys."""
+        """Whether its values have keys."""
         return any(value.key for value in self.values)
 
 
 @dataclass(frozen=True)
 class ReportedDataset:
-    """Everything of a dataset that a report has. `steps` is when how much of the budget had been charged in all;
-    `blocks` what each block was charged of its own, where the budget renews."""
+    """The report of one dataset. `steps` has the total charge over time; `blocks` the charge of each block, if the
+    budget renews.
+    """
 
     name: str
     budget: Budget
@@ -391,7 +392,7 @@ class ReportedDataset:
 
 
 def gathered(ledger: Ledger, terms: Terms, confidence: Fraction, said: str | None, tell: Tell) -> ReportedDataset:
-    """The report of one dataset; `said` is its statement where somebody knows more of it than the ledger."""
+    """The report of one dataset; `said` is its statement from a session, which knows more than the ledger."""
     history, name = history_of(ledger, terms), terms.name
     told = said or _statement(ledger, terms, history)
     settled = [call for call in ledger.calls(name) if call.state == State.SETTLED]
@@ -428,7 +429,7 @@ def _told(history: History, settled: list[CallRecord], confidence: Fraction, tel
 
 
 def to_the_minute(time: str) -> str:
-    """A time of the ledger without its seconds: how long calls took is not published.
+    """A time of the ledger without seconds, since durations of calls are not published.
 
     >>> to_the_minute("2026-03-09T08:05:11.000001+00:00")
     '2026-03-09T08:05+00:00'
@@ -461,7 +462,7 @@ def _call(history: History, call: CallRecord, rebuilt: Rebuilt, confidence: Frac
 
 
 def of_parts(parts: Parts | None) -> str:
-    """Which parts a question was about; nothing where it was about all rows.
+    """The parts that a question was about; empty if it was about all rows.
 
     >>> of_parts(Parts("region", 1, ("north",)))
     ', in north of region'
@@ -475,12 +476,12 @@ def of_parts(parts: Parts | None) -> str:
     return _cut(f", in {named} of {parts.partition}")
 
 
-# So many parts are named beside the first.
+# How many parts are named after the first.
 _NAMED: Final = 2
 
 
 def bar_of(above: Any) -> float | None:
-    """A threshold as it was asked for; None for what is none."""
+    """A threshold as it was given; None if there is none."""
     try:
         return None if above is None else float(Fraction(above))
     except (ValueError, TypeError, ZeroDivisionError, OverflowError):
@@ -488,14 +489,14 @@ def bar_of(above: Any) -> float | None:
 
 
 def _hits(calls: tuple[ReportedCall, ...], confidence: Fraction, tell: Tell) -> list[SimultaneousHit]:
-    """Values that were reported because a test hit or they changed, in the order of their calls."""
+    """Values that were published because a test hit or they changed, in the order of their calls."""
     every = ((call.call, value) for call in calls for value in call.values)
     values = [(call, value) for call, value in every if value.finding and value.finding.p_value is not None]
     return simultaneous_hits(values, confidence, lambda place: tell("comparing hits", place, len(values)))
 
 
 def _steps(calls: tuple[ReportedCall, ...]) -> Iterator[tuple[str, float]]:
-    """When how much had been charged, as a part of the budget: of parts, what the most expensive hold."""
+    """The total charge over time, as a fraction of the budget; with parts, that of the most expensive one."""
     common = 0.0
     partitions: dict[str, tuple[int, dict[str, float]]] = {}
     for call in sorted(calls, key=lambda call: (call.time, call.call)):

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cache
 from html import escape
 from itertools import groupby
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -16,6 +16,7 @@ from chary.calls.run import declared
 from chary.charts import Chart, Shape, Spot, plotter, spot_of
 from chary.numbers import between, plain
 from chary.report.content import PublishedValue, ReportedCall, ReportedDataset
+from chary.report.public_report import PublicReport
 
 # The pictures of a report: hits, keyed answers, answers that were told again and again, the budget.
 
@@ -98,33 +99,14 @@ _MONTHS: Final = (
 )
 
 
-class Reported(Protocol):
-    """What a page is made of: a `PublicReport`."""
-
-    @property
-    def datasets(self) -> tuple[ReportedDataset, ...]: ...
-
-    @property
-    def confidence(self) -> Any: ...
-
-    @property
-    def tell(self) -> Any: ...
-
-    @property
-    def title(self) -> str | None: ...
-
-    @property
-    def introduction(self) -> str | None: ...
-
-
-def rendered(template: str, report: Reported) -> str:
+def rendered(template: str, report: PublicReport) -> str:
     """A report by the template of this name: a page or a part of one in HTML, or Markdown, which has no pictures."""
     pictured = template.endswith(".html.jinja")
     parts = [_part(report, found, pictured=pictured) for found in report.datasets]
     return _environment().get_template(template).render(report=report, parts=parts, shown=SHOWN_VALUES)
 
 
-def _part(report: Reported, found: ReportedDataset, *, pictured: bool) -> dict[str, Any]:
+def _part(report: PublicReport, found: ReportedDataset, *, pictured: bool) -> dict[str, Any]:
     """What a template needs of a dataset: the dataset, and its pictures by the call that they belong to."""
     if not pictured:
         return {"found": found, "budget": None, "hits": None, "charts": {}}

@@ -19,7 +19,8 @@ from matplotlib.font_manager import FontProperties
 from chary.charts import Chart
 from chary.plots import INK, RULE, draw_on, height_of, styled
 from chary.report import content, pages
-from chary.report.pages import Reported, interval, moment, number, paragraphs, percent, rarity
+from chary.report.pages import interval, moment, number, paragraphs, percent, rarity
+from chary.report.public_report import PublicReport
 
 # The lines of text of one PDF page, drawn at once: Matplotlib lays out each of its own texts letter by letter.
 
@@ -234,7 +235,7 @@ def _right(end: float, told: str) -> float:
     return end - sum(_MARK if letter in _MARKS else _DIGIT for letter in told) * SIZE / POINTS
 
 
-def write_pdf(report: Reported, target: Path) -> None:
+def write_pdf(report: PublicReport, target: Path) -> None:
     """The whole report; its strings can be searched and copied."""
     names = ", ".join(found.name for found in report.datasets)
     known = {"Title": report.title or f"What was revealed: {names}", "Creator": "chary"}
@@ -246,7 +247,7 @@ def write_pdf(report: Reported, target: Path) -> None:
                 _calls(paper, report, found)
 
 
-def _title(report: Reported, found: content.ReportedDataset) -> str:
+def _title(report: PublicReport, found: content.ReportedDataset) -> str:
     """That of the publisher; of one of several datasets its own."""
     own = report.title if len(report.datasets) == 1 else None
     return own or f"What was revealed about {found.name}"
@@ -259,7 +260,7 @@ def _paper(file: PdfPages, title: str) -> Iterator[_Paper]:
     paper.end()
 
 
-def _first(paper: _Paper, report: Any, found: content.ReportedDataset) -> None:
+def _first(paper: _Paper, report: PublicReport, found: content.ReportedDataset) -> None:
     paper.text(paper.title, 18, "bold", after=0.05)
     paper.text(f"Dataset {found.name}. Report of {moment(report.made)}.", 8, after=0.15)
     if found is report.datasets[0]:
@@ -295,7 +296,7 @@ def _first(paper: _Paper, report: Any, found: content.ReportedDataset) -> None:
         paper.left -= paper.high(chart)
 
 
-def _hits(paper: _Paper, report: Any, found: content.ReportedDataset) -> None:
+def _hits(paper: _Paper, report: PublicReport, found: content.ReportedDataset) -> None:
     if not found.hits:
         return
     chart = pages.hits_chart(found)
@@ -326,7 +327,7 @@ def _hits(paper: _Paper, report: Any, found: content.ReportedDataset) -> None:
     paper.table(list(zip(names, widths, strict=True)), rows, report.tell)
 
 
-def _calls(paper: _Paper, report: Any, found: content.ReportedDataset) -> None:
+def _calls(paper: _Paper, report: PublicReport, found: content.ReportedDataset) -> None:
     paper.need(2)
     paper.text("All queries and their answers", 13, "bold")
     paper.text(

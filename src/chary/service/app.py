@@ -53,7 +53,7 @@ _PROBLEM: Final = {
     },
 }
 _UNTOKENED: Final = ("/health", "/ready")
-# An address is one route alone, and no telemetry is sent.
+# No redirects between addresses with and without a slash; no telemetry.
 _OPTIONS: Final[dict[str, Any]] = {
     "redirect_slashes": False,
     "telemetry": {"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
@@ -75,7 +75,7 @@ def application(service: Service) -> FastAPI:
 
 
 def _furnish(app: FastAPI, service: Service, routers: Iterable[APIRouter], handler: Callable[..., Any]) -> None:
-    """Give an application its service, its routes and what answers errors that are foreseen."""
+    """Give an application its service, its routes and its error handlers."""
     app.state.service = service
     for router in routers:
         app.include_router(router)
@@ -89,7 +89,7 @@ def _to_the_page(_: Request) -> RedirectResponse:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """From the first request to the last call: what does not end in time keeps its reservation, as after a crash."""
+    """Start and stop the service. A call that does not end in time keeps its reservation, as after a crash."""
     service: Service = app.state.service
     beating = [asyncio.create_task(each(service)) for each in (_beat, _tell)]
     yield
@@ -99,14 +99,14 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 async def _beat(service: Service) -> None:
-    """Jobs say that they live, however long a subscription takes."""
+    """Heartbeats of jobs, in a task of their own, since asking subscriptions may take long."""
     while True:
         await asyncio.sleep(jobs.BEAT)
         await _done(service.jobs.beat)
 
 
 async def _tell(service: Service) -> None:
-    """What is done again and again: subscriptions are asked, events are sent."""
+    """Periodic work: ask subscriptions, send events."""
     while True:
         with suppress(TimeoutError):
             await asyncio.wait_for(service.woken.wait(), jobs.BEAT)
@@ -116,10 +116,10 @@ async def _tell(service: Service) -> None:
 
 
 async def _done(work: Callable[[], object]) -> None:
-    """Once, in a thread; what goes wrong ends no later turn."""
+    """Run one turn in a thread; an error does not end later turns."""
     try:
         await asyncio.to_thread(work)
-    except Exception as error:  # nothing is told of it but its kind
+    except Exception as error:  # only its type is logged
         LOG.error('{"event": "turn", "error": "%s"}', type(error).__name__)
 
 
@@ -141,7 +141,7 @@ def _made(app: FastAPI) -> dict[str, Any]:
 
 
 def _finish(path: str, operation: dict[str, Any]) -> None:
-    """What every route answers where it refuses, and that it takes a token."""
+    """Add to every route of the document the errors it may return and the token it needs."""
     content = {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     operation["responses"].pop("422", None)
     operation["responses"]["default"] = {"description": "A problem (RFC 9457).", "content": content}
@@ -193,7 +193,7 @@ class Enclosed:
 
 
 def _error_page(request: Request, error: Exception) -> Response:
-    """An error of a page, as a page; a visitor who is not logged in is sent to the log-in."""
+    """An error as a page; a visitor who is not logged in is sent to the log-in."""
     if isinstance(error, frame.NotLoggedIn):
         then = request.url.path if request.method == "GET" else ""
         after = f"?then={quote(then)}" if then != f"{ROOT}/" else ""
@@ -202,6 +202,6 @@ def _error_page(request: Request, error: Exception) -> Response:
 
 
 def _unforeseen_page(request: Request, error: Exception) -> Response:
-    """An error as a page; of one that chary did not raise on purpose, nothing but its kind is shown."""
+    """An error as a page; of an error that is not chary's own only the type is shown."""
     told = problem(error, LABELS)
     return frame.shown(request, "problem", told["status"], problem=told)

@@ -34,24 +34,24 @@ from chary.service.core.figures import FOLDER
 from chary.service.state import STOPPING, Service, opened_service
 from chary.service.store.store import ServiceStore
 
-# One process that listens, or several on one ledger; they end what they began before they stop.
+# One process that listens, or several on one ledger; they finish requests before they stop.
 
 _PLACE: Final = "CHARY_SERVICE_CONFIG"
 _WORKERS: Final = "CHARY_SERVICE_WORKERS"
 _PORT: Final = "CHARY_SERVICE_PORT"
 _KEPT_ALIVE: Final = 10
 _CONNECTIONS: Final = 500
-# Beyond so many that have nothing under way, the one that was silent for longest makes room for the next.
+# The most idle connections; beyond it the one that is idle for longest is closed.
 _SILENT: Final = _CONNECTIONS // 2
-# What does not end by itself: requests and calls have their time, then whatever is left is ended with the process.
+# Seconds for requests and calls to end; then the process exits.
 _AFTER_STOP: Final = 5.0
 
 
 class HeadInTime(H11Protocol):
-    """A connection that is closed when the head of a request does not come in time.
+    """A connection that is closed if the head of a request does not arrive in time.
 
-    A client that sends nothing, or a head byte by byte, keeps a connection for `seconds` at most. Where many are
-    silent, those that were silent for longest are closed first.
+    A client that sends nothing, or a head byte by byte, keeps a connection for `seconds` at most. If there are too many
+    idle connections, those that are idle for longest are closed first.
     """
 
     def __init__(self, seconds: float, **options: Any) -> None:
@@ -61,7 +61,7 @@ class HeadInTime(H11Protocol):
 
     @property
     def silent(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether no request is under way."""
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -102,7 +102,7 @@ class HeadInTime(H11Protocol):
 
 
 def options_of(said: ServiceOptions) -> dict[str, Any]:
-    """How uvicorn serves."""
+    """The options of uvicorn."""
     return {
         "http": partial(HeadInTime, said.head_seconds),
         "ws": "none",
@@ -112,13 +112,13 @@ def options_of(said: ServiceOptions) -> dict[str, Any]:
         "proxy_headers": False,
         "timeout_keep_alive": _KEPT_ALIVE,
         "limit_concurrency": _CONNECTIONS,
-        # A second more than calls have, so that those that end in time are answered.
+        # A second more than calls have, so that those which end in time are answered.
         "timeout_graceful_shutdown": int(said.stop_seconds) + 1,
     }
 
 
 class Listener(uvicorn.Server):
-    """A server that asks streams to end when it is asked to stop, and whose process then ends as one that is done."""
+    """A server that ends streams when it is asked to stop, and whose process then exits with status 0."""
 
     stop_seconds = 0.0
 
@@ -135,11 +135,11 @@ def listen(service: Service) -> None:
     listener.stop_seconds = said.stop_seconds
     listener.run()
     if getattr(app.state, "running", 0):
-        _end()  # their threads would hold the process up
+        _end()  # their threads would keep the process alive
 
 
 def _stops(seconds: float) -> None:
-    """This process was asked to stop: streams and calculations end, and by then the process does, whatever it does."""
+    """This process is asked to stop: end streams and calculations, and make sure that the process exits in time."""
     if not STOPPING.is_set():
         STOPPING.set()
         last = threading.Timer(2 * seconds + _AFTER_STOP, _end)
@@ -153,9 +153,10 @@ def _end() -> None:
 
 
 def listen_together(place: Path, said: ServiceConfig) -> None:
-    """Serve in several processes that share ledgers, the service's database and one port; one that dies is replaced.
+    """Serve in several processes that share ledgers, the service's database and one port; a process that dies is
+    replaced.
 
-    Errors: those of opening, before anything listens. `SystemExit` where no process could begin.
+    Errors: those of opening, before anything listens. `SystemExit` if no process could start.
     """
     opened_service(said).close()
     options = said.service
@@ -171,7 +172,7 @@ def listen_together(place: Path, said: ServiceConfig) -> None:
 
 
 def bound(config: uvicorn.Config) -> socket.socket:
-    """The port that the processes share, whose connections send at once: small answers would else wait for 40 ms."""
+    """The port that the processes share. Its connections send at once; small answers would otherwise wait for 40 ms."""
     taken = config.bind_socket()
     taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return taken
@@ -186,7 +187,7 @@ def made() -> FastAPI:
 
 
 def _stop_with_the_others(seconds: float) -> None:
-    """Streams end when this process is asked to stop; and it is asked to when the one that began it is gone."""
+    """End streams when this process is asked to stop, and ask it to stop when its parent process is gone."""
     usual = signal.getsignal(signal.SIGTERM)
 
     def asked_to_stop(number: int, frame: FrameType | None) -> None:

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from chary.service.auth.openid import OpenIdLogIn
 
 
-# Whether calls can be asked, looked at now and then, however often somebody wants to know.
+# Readiness: whether calls can be asked.
 
 _KEPT: Final = 1.0
 
 
 @dataclass
 class Readiness:
-    """What was found last, for a second: who asks without a token makes no work.
+    """Caches for a second whether the service is ready, so that requests without a token cause no work.
 
     >>> readiness = Readiness(clock=iter([5.0, 5.5, 7.0]).__next__)
     >>> looks = iter([False, True])
@@ -46,7 +46,7 @@ class Readiness:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def found(self, look: Callable[[], bool]) -> bool:
-        """Whether they can; `look` is called where that was not found out within the last second."""
+        """Whether it is ready; calls `look` if the last result is older than a second."""
         with self._lock:
             if (now := self.clock()) >= self._until:
                 self._found, self._until = look(), now + _KEPT
@@ -55,14 +55,14 @@ class Readiness:
 
 # What the routes of one process share.
 
-# Set when this process was asked to stop: streams end then, since they would end at no time of their own.
+# Set when this process is asked to stop: then streams end, which would not end by themselves.
 STOPPING: Final = threading.Event()
 AnyRates = Rates | SharedRates
 
 
 @dataclass
 class Service:
-    """Datasets, tokens, the audit log, what is under way: everything a route needs."""
+    """Everything a route needs: datasets, tokens, the audit log, calls under way."""
 
     config: ServiceConfig
     datasets: ServedDatasets
@@ -85,7 +85,7 @@ class Service:
     stopping: threading.Event = field(default_factory=lambda: STOPPING)
 
     def close(self) -> int:
-        """Let calls end and close everything; returns how many did not end in time: their reservations are kept."""
+        """Wait for calls and close everything; returns how many did not end in time, and keep their reservations."""
         self.calculations.close()
         self.delivery.close(0)
         running = self.jobs.close(self.config.service.stop_seconds)
@@ -98,7 +98,7 @@ class Service:
 
 
 def opened_service(config: ServiceConfig) -> Service:
-    """Open what a configuration names. Errors: those of opening sessions, before anything listens."""
+    """Open the service of a configuration. Errors: those of opening sessions, before anything listens."""
     said = config.service
     for webhook in said.webhook:
         config.secret(webhook)
@@ -109,7 +109,7 @@ def opened_service(config: ServiceConfig) -> Service:
 
 
 def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDatasets) -> Service:
-    """A service of datasets that are open, and of a database."""
+    """A service of open datasets and a database."""
     said = config.service
     jobs = Jobs(store, said.threads, said.calls_each)
     calculations = Calculations(said.threads, said.calls_each, said.quote_seconds, STOPPING.is_set)
@@ -134,14 +134,14 @@ def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDat
 
 
 def _rates(config: ServiceConfig, store: ServiceStore, kind: str, each_second: float, burst: float) -> AnyRates:
-    """One bucket for all processes, where there may be several."""
+    """The rate limits: in the database if there may be several processes."""
     if store.on_server or config.service.workers > 1:
         return SharedRates(store, kind, each_second, burst)
     return Rates(each_second, burst)
 
 
 def _known(config: ServiceConfig, store: ServiceStore) -> tuple[BearerTokens, "OpenIdLogIn | None"]:
-    """The tokens that are known, and how somebody logs in at an issuer, if the chary.toml names one."""
+    """The tokens, and the log-in at an issuer if the chary.toml names one."""
     said = config.service.openid
     if said is None:
         return BearerTokens(store), None

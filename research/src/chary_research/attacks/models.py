@@ -102,8 +102,7 @@ def built_in_cases(table: pa.Table) -> Cases:
 
 
 def _one_hot(values: NDArray[Any]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = np.equal.outer(values, np.unique(values))
-    return found
+    return np.equal.outer(values, np.unique(values))
 
 
 # Membership in the training data of a classifier, by shadow models (Shokri 2017; Carlini 2022).

@@ -58,8 +58,7 @@ class DailySeries:
 
     def above(self, share: Number) -> NDArray[np.bool_]:
         """Which days are at or above a proportion of the range: the answer without noise."""
-        found: NDArray[np.bool_] = self.values >= self.bar(share)
-        return found
+        return self.values >= self.bar(share)
 
 
 def bikes(data: DataFolder) -> DailySeries:

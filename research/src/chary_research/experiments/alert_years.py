@@ -119,7 +119,6 @@ class Years:
 ALERTS: Final = ("units", "groups", "sum")
 _BUDGET: Final = Budget(epsilon=1, delta=Fraction(1, 10**6))
 _FIRST_YEARS: Final = 3
-_SITES: Final = (1, 2, 3, 4, 5, 6)
 
 
 @cache

@@ -131,8 +131,7 @@ class PanelQuantiles(QuantileErrors):
     names: Final = {"age": "xage", "dollars": "meddol"}
 
     def read(self, column: str, data: DataFolder) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = of_year(people(), 1)[self.names[column]].to_numpy()
-        return found
+        return of_year(people(), 1)[self.names[column]].to_numpy()
 
 
 class CensusQuantiles(QuantileErrors):

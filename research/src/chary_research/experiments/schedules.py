@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from chary.accounting.schedules import EpochRuns, EveryRun, ScheduleRuns, best_growth, epochs_error
-from chary.data import NeighborRelation, count
+from chary.data import count
 from chary.growth import CountsBox
 from chary.noise import Seeded, Source
 from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
@@ -26,7 +26,6 @@ NOISES: Final[dict[str, dict[str, Any]]] = {
     "Gaussian, rho 0.02": {"rho": "0.02"},
 }
 _COLOURS: Final = dict(zip(NOISES, (COLOURS["Laplace"], COLOURS["Laplace by rho"], COLOURS["Gaussian"]), strict=True))
-_ROWS: Final = NeighborRelation("replace", None)
 Floats = NDArray[np.float64]
 
 
@@ -52,8 +51,7 @@ def at_size(counts: CountsBox, runs: ScheduleRuns, size: int, streams: int, sour
     """The largest error of the run at this size in each stream, a proportion of the rows."""
     truth = rows_by_key(runs.size(0), size)
     told = _told(counts, runs, size - runs.size(0), truth, streams, source)
-    largest: Floats = np.abs(told - truth).max(axis=1) / size
-    return largest
+    return np.abs(told - truth).max(axis=1) / size
 
 
 def rows_by_key(start: int, size: int) -> NDArray[np.int64]:

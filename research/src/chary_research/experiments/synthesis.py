@@ -60,8 +60,7 @@ class Range:
     def holds(self, rows: pa.Table) -> NDArray[np.bool_]:
         """For which rows."""
         values = rows[self.column].to_numpy()
-        found: NDArray[np.bool_] = (values >= self.low) & (values < self.high)
-        return found
+        return (values >= self.low) & (values < self.high)
 
 
 Condition = tuple[Range, ...]

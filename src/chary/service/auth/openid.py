@@ -25,12 +25,12 @@ from chary.service.auth.tokens import BearerTokens, Principal, roles_of
 from chary.service.config import OpenIdOptions, ServiceConfig
 from chary.service.store.store import ServiceStore
 
-# An issuer of OpenID Connect: what it tells of itself, and the keys with which it signs, as they change.
+# An issuer of OpenID Connect: its discovery document and its signing keys.
 
 _PLACE: Final = "/.well-known/openid-configuration"
 _ISSUER_SECONDS: Final = 3.0
 _LONGEST_TEXT: Final = 1_000_000
-# Beside the time that each piece of an answer may take.
+# Seconds for a whole answer; each read has a timeout as well.
 _LONGEST_ANSWER: Final = 10.0
 # Keys are looked up again after ten minutes, and for one that is not known yet; not more often than every ten seconds,
 # whoever sends what. Keys of an issuer that is silent are good for another fifty minutes.
@@ -43,11 +43,11 @@ _LEAST_RSA_BITS: Final = 2048
 
 
 class OpenIdIssuer:
-    """The discovery document and the keys of one issuer, kept for a while.
+    """The discovery document and the keys of one issuer, cached.
 
-    Guarantee: only public keys for signatures that the issuer publishes now, or published within the last hour; the
-    document is that of this very issuer. Errors: `Refusal` with status 503 while neither can be had: nobody is let in
-    because the issuer is away.
+    Guarantee: it returns only public signing keys that the issuer publishes now, or published within the last hour, and
+    a document that names this issuer. Errors: `Refusal` with status 503 if neither is available, so nobody gets in
+    because the issuer is down.
     """
 
     def __init__(self, issuer: str, clock: Callable[[], float] = time.time) -> None:
@@ -58,8 +58,8 @@ class OpenIdIssuer:
         self._read = self._tried = -math.inf
 
     def key(self, name: object) -> Key | None:
-        """The key of that name (`kid`), also one that is as new as this token; None if there is none."""
-        # Without the lock: a flood of names that no key has holds up nobody whose key is known.
+        """The key with that `kid`, even if it is as new as this token; None if there is none."""
+        # Outside the lock, so that a flood of unknown names does not delay tokens with a known key.
         if isinstance(name, str) and name in (keys := self._keys) and self._clock() - self._read <= _FRESH:
             return keys[name]
         with self._lock:
@@ -69,7 +69,7 @@ class OpenIdIssuer:
             return self._keys.get(name) if isinstance(name, str) else None
 
     def place(self, name: str) -> str:
-        """An address in the document, such as that of the "token_endpoint"."""
+        """An address in the document, such as the "token_endpoint"."""
         with self._lock:
             if self._clock() - self._read > _FRESH:
                 self._look()
@@ -80,7 +80,7 @@ class OpenIdIssuer:
         return found
 
     def _look(self) -> None:
-        """Read document and keys; what cannot be read leaves what was there."""
+        """Read document and keys; if that fails, the cached ones stay."""
         if self._clock() - self._tried < _PAUSE:
             return
         self._tried = self._clock()
@@ -101,7 +101,7 @@ class OpenIdIssuer:
 
 
 def public_keys(told: Mapping[str, Any]) -> dict[str, Key]:
-    """The keys of a key set by name: public ones for signatures, RSA of 2048 bits or more; all others are left out.
+    """The public signing keys of a key set by `kid`, RSA from 2048 bits on; all others are left out.
 
     >>> public_keys({"keys": [{"kty": "oct", "kid": "1", "k": "AAAA"}]})
     {}
@@ -136,7 +136,7 @@ def _told(client: httpx.Client, place: str) -> dict[str, Any]:
 
 
 def answered(client: httpx.Client, method: str, place: str, **sent: Any) -> tuple[int, Any]:
-    """Status and JSON of what an issuer answers; `ValueError` for what is long, takes long, or is none."""
+    """Status and JSON of an issuer's answer; `ValueError` if it is too long, too slow, or not JSON."""
     raw, until = bytearray(), time.monotonic() + _LONGEST_ANSWER
     with client.stream(method, place, **sent) as answer:
         for part in answer.iter_bytes():
@@ -147,13 +147,13 @@ def answered(client: httpx.Client, method: str, place: str, **sent: Any) -> tupl
 
 
 def _safe(place: str, issuer: str) -> bool:
-    """Whether nobody on the way can change what is there; on this machine plain HTTP is enough."""
+    """Whether the connection cannot be tampered with; on this machine plain HTTP is enough."""
     return place.startswith("https://") or (issuer.startswith("http://") and place.startswith("http://"))
 
 
 # Tokens of an issuer of OpenID Connect beside the service's own: signed claims that say who somebody is.
 
-# Signatures that whoever can check them cannot make: with a shared secret, a public key could be taken for it.
+# Asymmetric algorithms only: with symmetric ones a public key could be misused as the shared secret.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
 _LONGEST_NAME: Final = 200
@@ -164,9 +164,9 @@ _UNREADABLE: Final = (JoseError, ValueError, TypeError, LookupError, RecursionEr
 class OpenIdTokens(BearerTokens):
     """The service's own tokens, and those of an issuer.
 
-    Guarantee: a token of the issuer is somebody's only if one of its public keys signed it with an asymmetric
-    algorithm. It must name the issuer, this audience and its end, and be valid now (give or take `leeway`), and one of
-    the grants must fit. While the issuer is away and its keys are not known, nobody's is (`Refusal`, 503).
+    Guarantee: a token of the issuer is accepted only if one of its public keys signed it with an asymmetric algorithm.
+    It must name the issuer, this audience and its expiry, be valid now (give or take `leeway`), and fit one of the
+    grants. If the issuer is down and its keys are not cached, no token is accepted (`Refusal`, 503).
     """
 
     def __init__(self, store: ServiceStore, said: OpenIdOptions, clock: Callable[[], float] | None = None) -> None:
@@ -177,7 +177,7 @@ class OpenIdTokens(BearerTokens):
         self._seeing = threading.Lock()
 
     def recognise(self, token: str) -> Principal | None:
-        """The principal that a token stands for now; None for nobody."""
+        """The principal of a token; None if it is not valid."""
         if token.count(".") != 2:
             return super().recognise(token)
         claims = checked_claims(token, self.issuer, self._said.audience, self._said.leeway, self._now())
@@ -187,7 +187,9 @@ class OpenIdTokens(BearerTokens):
         return who
 
     def holder(self, name: str) -> Principal | None:
-        """The principal of the token of that name, while it is valid; one of the issuer where this process saw it."""
+        """The principal of the token of that name, while it is valid; for tokens of the issuer only if this process saw
+        it.
+        """
         who, until = self._seen.get(name, (None, 0.0))
         return who if who is not None and self._now() < until else super().holder(name)
 
@@ -202,7 +204,7 @@ class OpenIdTokens(BearerTokens):
 def checked_claims(
     token: str, issuer: OpenIdIssuer, audience: str, leeway: int, now: float
 ) -> Mapping[str, Any] | None:
-    """The claims of a token of this issuer for this audience that is valid now; None for any other."""
+    """The claims of a valid token of this issuer for this audience; None for any other."""
 
     def key(guest: GuestProtocol) -> Key:
         found = issuer.key(guest.headers().get("kid"))
@@ -226,7 +228,7 @@ def checked_claims(
 
 
 def granted(said: OpenIdOptions, claims: Mapping[str, Any], name: str) -> Principal | None:
-    """Whom the claims make of somebody: the first grant that fits counts, and no other; None where none does."""
+    """The principal of these claims, by the first grant that fits; None if none fits."""
     fits = next((each for each in said.grant if _holds(claims, each.claim, each.value)), None)
     analyst = _at(claims, said.analyst)
     if fits is None or not isinstance(analyst, str) or len(analyst) > _LONGEST_NAME or not analyst.isprintable():
@@ -239,10 +241,10 @@ def granted(said: OpenIdOptions, claims: Mapping[str, Any], name: str) -> Princi
 
 
 def name_of(token: str) -> str:
-    """The public name of a token of an issuer, which says nothing of it.
+    """The public name of a token of an issuer, which reveals nothing of it.
 
-    It is made of what is signed. Anybody can make other signatures from one, such as (r, n - s) from (r, s) of an
-    elliptic curve. So a name made of the signature could come in many forms.
+    It is a hash of the signed part. A signature would not do: anybody can derive other valid ones, such as (r, n - s)
+    from (r, s) of an elliptic curve, so one token could have several names.
 
     >>> name_of("a.b.c") == name_of("a.b.d")
     True
@@ -270,15 +272,15 @@ def _at(claims: Mapping[str, Any], claim: str) -> Any:
 
 _BYTES: Final = 32
 _SECONDS: Final = 5.0
-# So long may somebody take to log in at the issuer.
+# Seconds for a log-in at the issuer.
 _LONGEST: Final = 600.0
-# The service's own token of somebody who logged in.
+# The service's own token after a log-in.
 _DAYS: Final = 1
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A log-in that was begun: the address at which it goes on, and what the browser keeps meanwhile.
+    """A log-in that has begun: the address to go to, and what the browser keeps meanwhile.
 
     `kept` belongs into a cookie that is HttpOnly, Secure and SameSite=Lax (with Strict it would not come back from the
     issuer), for ten minutes.
@@ -289,11 +291,11 @@ class Begun:
 
 
 class OpenIdLogIn:
-    """Takes somebody to the issuer and back.
+    """Logs somebody in at the issuer.
 
-    Guarantee: `finish` lets in only the browser in which it was begun, once, and only somebody whom a grant fits. What
-    the issuer says is checked like any token, with the nonce of this log-in. Anyone
-    who is in has a token of the service's own for a day, which custodians see in their list and may revoke.
+    Guarantee: `finish` accepts only the browser that began, once, and only somebody whom a grant fits. The token of the
+    issuer is checked like any other, with the nonce of this log-in. A visitor who is logged in has a token of the
+    service's own for a day; custodians see it in their list and may revoke it.
     """
 
     def __init__(
@@ -310,11 +312,11 @@ class OpenIdLogIn:
 
     @property
     def by_https(self) -> bool:
-        """Whether browsers come back by HTTPS, so that their cookies are for HTTPS alone."""
+        """Whether browsers come back by HTTPS, so that cookies are set for HTTPS alone."""
         return self._redirect.startswith("https://")
 
     def begin(self) -> Begun:
-        """Begin: send the browser to `address`, and let it keep `kept`."""
+        """Begin a log-in: send the browser to `address`, and let it keep `kept`."""
         state, nonce, verifier = (secrets.token_urlsafe(_BYTES) for _ in range(3))
         asked = {"response_type": "code", "scope": "openid", "client_id": self._client, "redirect_uri": self._redirect}
         asked |= {
@@ -328,14 +330,13 @@ class OpenIdLogIn:
         return Begun(address, f"{state}.{nonce}.{verifier}.{int(self._clock())}")
 
     def check(self, kept: str, said: Mapping[str, str]) -> None:
-        """`Refusal` with status 403 unless this browser was sent to the issuer and comes back; nobody is asked."""
+        """`Refusal` with status 403 unless this browser began the log-in; the issuer is not asked."""
         self._began(kept, said.get("state", ""))
 
     def finish(self, kept: str, said: Mapping[str, str]) -> Principal:
-        """The principal who came back: `kept` as the browser kept it, `said` the query with which the issuer sent it
-        here.
+        """The principal who comes back: `kept` from the browser's cookie, `said` the query of the issuer's redirect.
 
-        Errors: `Refusal` with status 403 for anyone who is not let in, 503 while the issuer does not answer.
+        Errors: `Refusal` with status 403 if the log-in fails, 503 if the issuer does not answer.
         """
         nonce, verifier = self._began(kept, said.get("state", ""))
         if said.get("iss", self._said.issuer) != self._said.issuer or "error" in said or not said.get("code"):
@@ -364,7 +365,7 @@ class OpenIdLogIn:
         place = self._tokens.issuer.place("token_endpoint")
         sent = {"grant_type": "authorization_code", "code": code, "redirect_uri": self._redirect}
         sent |= {"client_id": self._client, "code_verifier": verifier}
-        # As RFC 6749 wants both parts, encoded before they are joined.
+        # RFC 6749: both parts are encoded before they are joined.
         known = None if self._secret is None else (quote(self._client, safe=""), quote(self._secret, safe=""))
         try:
             with httpx.Client(auth=known, timeout=_SECONDS, follow_redirects=False, trust_env=False) as client:
@@ -384,7 +385,7 @@ class OpenIdLogIn:
 
 
 def log_in_of(config: ServiceConfig, tokens: OpenIdTokens) -> OpenIdLogIn | None:
-    """The log-in that a chary.toml names; None where it names none. `InvalidParameter` for a secret that is missing."""
+    """The log-in of a chary.toml; None if it has none. `InvalidParameter` for a missing secret."""
     said = config.service.openid
     if said is None or said.client_id is None:
         return None
@@ -398,7 +399,7 @@ def log_in_of(config: ServiceConfig, tokens: OpenIdTokens) -> OpenIdLogIn | None
 
 
 def challenge(verifier: str) -> str:
-    """What is sent ahead of a verifier (RFC 7636, S256).
+    """The challenge of a verifier (RFC 7636, S256).
 
     >>> challenge("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
     'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM'

@@ -13,15 +13,15 @@ from chary.client.problems import Refusal
 from chary.service.store.store import ServiceStore
 from chary.service.store.tables import RATES
 
-# How often somebody may come: buckets that fill again with time.
+# Rate limits in one process: token buckets.
 
-# Of so many names at once the fullest buckets are forgotten: those belong to whoever has not come for long.
+# The most buckets that are kept; beyond it the fullest go, which have not been used for longest.
 _NAMES: Final = 10_000
 
 
 @dataclass
 class Rates:
-    """Each name may come `burst` times at once and `each_second` times a second in the long run.
+    """Token buckets: each name may come `burst` times at once, and `each_second` times a second in the long run.
 
     >>> rates = Rates(each_second=1, burst=2, clock=iter([0.0, 0.0, 0.0, 1.0]).__next__)
     >>> [rates.wait("alice") for _ in range(4)]
@@ -35,7 +35,7 @@ class Rates:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def wait(self, name: str) -> float:
-        """Take one; 0 if there was one, otherwise the seconds until there is (and nothing was taken)."""
+        """Take one and return 0; if there is none, return the seconds until there is."""
         with self._lock:
             left = self._left(name, now := self.clock())
             if left < 1:
@@ -44,7 +44,7 @@ class Rates:
             return 0.0
 
     def blocked(self, name: str) -> float:
-        """The seconds until there is one; nothing is taken."""
+        """The seconds until there is one; takes nothing."""
         with self._lock:
             return max(0.0, (1 - self._left(name, self.clock())) / self.each_second)
 
@@ -59,20 +59,20 @@ class Rates:
         self._full[name] = (left, now)
 
 
-# How often somebody may come, where several processes answer: one bucket for all, in the service's database.
+# Rate limits across processes: buckets in the service's database.
 
-# A process fetches this part of a bucket at once, and keeps what it fetched for so many seconds.
+# The part of a bucket that a process takes at once, and the seconds until it expires.
 _PART: Final = 20
 _KEPT: Final = 1.0
 
 
 @dataclass
 class SharedRates:
-    """As `Rates`, over all processes that share a database.
+    """Token buckets that all processes with one database share.
 
-    Guarantee: together they let a name come at most `burst` times at once and `each_second` times a second in the long
-    run. A process fetches several times at once, so that not every request asks the database; what it does not use
-    within a second is gone.
+    Guarantee: together they let a name come at most `burst` times at once, and `each_second` times a second in the long
+    run. A process takes several at once, so that not every request asks the database; those not used within a second
+    expire.
     """
 
     store: ServiceStore
@@ -85,7 +85,7 @@ class SharedRates:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def wait(self, name: str) -> float:
-        """Take one; 0 if there was one, otherwise the seconds until there is (and nothing was taken)."""
+        """Take one and return 0; if there is none, return the seconds until there is."""
         with self._lock:
             if self._taken(name, now := self.clock()):
                 return 0.0
@@ -104,7 +104,7 @@ class SharedRates:
             return 0.0
 
     def blocked(self, name: str) -> float:
-        """The seconds until there is one; nothing is taken."""
+        """The seconds until there is one; takes nothing."""
         with self.store.transaction() as connection:
             left = self._left(connection, name)
         return max(0.0, (1 - left) / self.each_second)
@@ -117,7 +117,7 @@ class SharedRates:
         return True
 
     def _fetch(self, name: str) -> float:
-        """Take a part of the bucket, or as much as there is of it; less than one where there is not one."""
+        """Take a part of the bucket, or what is left of it; less than one if there is not a whole one."""
         with self.store.transaction(f"rate {self._row(name)}") as connection:
             left, now = self._left(connection, name), self.store.clock(connection)
             if left < 1:
@@ -134,7 +134,7 @@ class SharedRates:
     def _keep(self, connection: Connection, name: str, left: float, now: float) -> None:
         here = RATES.c.name == self._row(name)
         if not connection.execute(update(RATES).where(here).values(left=left, at=now)).rowcount:
-            # Buckets that are full by now are those that are not there.
+            # Full buckets need no row.
             full = RATES.c.name.startswith(f"{self.kind} ") & (RATES.c.at < now - self.burst / self.each_second)
             connection.execute(delete(RATES).where(full))
             connection.execute(insert(RATES).values(name=self._row(name), left=left, at=now))
@@ -150,17 +150,17 @@ MOST: Final = 8
 
 @dataclass
 class OpenStreams:
-    """How many streams each token follows now. Only within the loop of events."""
+    """Counts the open streams of each token. Used within the event loop only."""
 
     _open: Counter[str] = field(default_factory=Counter)
 
     def begin(self, token: str) -> None:
-        """One more; `Refusal` with status 429 above `MOST`, so that no token takes all connections."""
+        """Count one more; `Refusal` with status 429 above `MOST`, so that no token takes all connections."""
         if self._open[token] >= MOST:
             raise Refusal(429, f"a token follows at most {MOST} streams at once", Retry_After="10")
         self._open[token] += 1
 
     def end(self, token: str) -> None:
-        """One less."""
+        """Count one less."""
         self._open[token] -= 1
-        self._open += Counter()  # names without a stream are forgotten
+        self._open += Counter()  # so that the counter does not grow

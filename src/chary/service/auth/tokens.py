@@ -20,11 +20,11 @@ from chary.numbers import whole
 from chary.service.store.store import ServiceStore
 from chary.service.store.tables import TOKENS
 
-# Who may what: three roles, and for each action the roles that may do it.
+# Three roles, and for each action the roles that permit it.
 
 
 class Role(StrEnum):
-    """What somebody is to a dataset.
+    """The role of a principal for a dataset.
 
     >>> [str(role) for role in Role]
     ['custodian', 'analyst', 'reader']
@@ -38,7 +38,7 @@ class Role(StrEnum):
 EVERYBODY: Final = frozenset(Role)
 _CUSTODIAN: Final = frozenset({Role.CUSTODIAN})
 _ANALYST: Final = frozenset({Role.ANALYST})
-# Asking is the analyst's alone: a custodian who may ask holds a token with both roles, and the trail says so.
+# Only analysts ask: a custodian who also asks has a token with both roles, which the audit trail shows.
 ACTIONS: Final[Mapping[str, frozenset[Role]]] = {
     "look": EVERYBODY,
     "history": EVERYBODY,
@@ -55,8 +55,7 @@ ACTIONS: Final[Mapping[str, frozenset[Role]]] = {
 
 @dataclass(frozen=True)
 class Principal:
-    """The principal that a token stands for: the analyst's name in the ledger, roles, and datasets ("*" is all of
-    them).
+    """The owner of a token: the analyst's name in the ledger, roles, and datasets ("*" is all of them).
 
     >>> alice = Principal("1f", "alice", frozenset({Role.ANALYST}), frozenset({"visits"}))
     >>> alice.may("ask"), alice.may("append"), alice.sees("visits"), alice.sees("votes")
@@ -69,7 +68,7 @@ class Principal:
     datasets: frozenset[str]
 
     def may(self, action: str) -> bool:
-        """Whether one of the roles may do this."""
+        """Whether one of the roles permits this action."""
         return bool(self.roles & ACTIONS[action])
 
     def sees(self, dataset: str) -> bool:
@@ -78,7 +77,7 @@ class Principal:
 
     @property
     def origin(self) -> str:
-        """What the ledger says of entries that this token made: its name, never its secret."""
+        """The origin of ledger entries made with this token: its name, never its secret."""
         return f"token {self.token}"
 
     @property
@@ -88,12 +87,12 @@ class Principal:
 
     @property
     def custodian(self) -> bool:
-        """Whether everything that was asked is shown."""
+        """Whether the principal is shown the calls of all analysts."""
         return Role.CUSTODIAN in self.roles
 
 
 def roles_of(names: object) -> frozenset[Role]:
-    """Roles from their names; `InvalidParameter` for others and for none.
+    """Roles from their names; `InvalidParameter` for unknown names and for none.
 
     >>> sorted(roles_of(["reader", "analyst"]))
     [<Role.ANALYST: 'analyst'>, <Role.READER: 'reader'>]
@@ -121,7 +120,7 @@ _HASHER: Final = PasswordHasher()
 
 @dataclass(frozen=True)
 class TokenRecord:
-    """What is known of a token: everything but its secret. Times are seconds since 1970."""
+    """A token without its secret. Times are in seconds since 1970."""
 
     token: str
     analyst: str
@@ -133,18 +132,18 @@ class TokenRecord:
 
 
 class BearerTokens:
-    """Makes, lists, revokes and recognises tokens.
+    """Makes, lists, revokes and checks tokens.
 
-    A token reads `chary_NAME_SECRET`; its name is public, its secret is shown once and nowhere kept. Guarantee: a
-    token that is unknown, expired, revoked or has another secret is nobody's, and how long that takes says nothing of
-    a secret.
+    A token reads `chary_NAME_SECRET`. Its name is public; its secret is shown once and stored nowhere. Guarantee: a
+    token that is unknown, expired, revoked or has a wrong secret is refused, and the time this takes reveals nothing
+    about a secret.
     """
 
     def __init__(self, store: ServiceStore, clock: Callable[[], float] | None = None) -> None:
         self._store, self._clock = store, clock or store.now
 
     def make(self, analyst: str, *, roles: Any, datasets: Iterable[str], days: int) -> str:
-        """A new token; the only time that it is shown. `datasets` may hold "*"."""
+        """A new token, shown only this once. `datasets` may contain "*"."""
         label(analyst, "analyst")
         kept = sorted({label(name, "dataset") for name in datasets})
         if not kept:
@@ -158,7 +157,7 @@ class BearerTokens:
         return f"{PREFIX}_{name}_{secret}"
 
     def recognise(self, token: str) -> Principal | None:
-        """The principal that a token stands for now; None for nobody."""
+        """The principal of a token; None if it is not valid."""
         name, secret = _parts(token)
         found = self._found(name)
         if found is None or not self._genuine(secret, found) or not self._valid(found):
@@ -166,12 +165,12 @@ class BearerTokens:
         return _principal(found)
 
     def tried(self, token: str) -> str | None:
-        """The name of the token that somebody tried, rightly or not; None where none of that name was made here."""
+        """The name in a token, whether or not its secret is right; None if no token of that name was made here."""
         name, _ = _parts(token)
         return name if self.keeps(name) else None
 
     def all(self) -> list[TokenRecord]:
-        """Every token that was made, oldest first."""
+        """All tokens, oldest first."""
         return [_record(row) for row in self._store.rows(select(TOKENS).order_by(TOKENS.c.created, TOKENS.c.token))]
 
     def holder(self, name: str) -> Principal | None:
@@ -182,11 +181,11 @@ class BearerTokens:
         return _principal(found)
 
     def keeps(self, name: str) -> bool:
-        """Whether a token of that name was made here, whatever became of it."""
+        """Whether a token of that name was made here, valid or not."""
         return self._found(name) is not None
 
     def revoke(self, name: str) -> bool:
-        """End a token now; whether there was one."""
+        """Revoke a token; returns whether there was one."""
         statement = update(TOKENS).where(TOKENS.c.token == name, TOKENS.c.revoked.is_(None))
         return self._store.change(statement.values(revoked=self._clock())) > 0
 
@@ -212,7 +211,7 @@ class BearerTokens:
 
 
 def _parts(token: str) -> tuple[str, str]:
-    """The name and the secret in a token, both empty in what is none."""
+    """The name and the secret of a token, both empty if it is malformed."""
     prefix, _, rest = token.partition("_")
     name, _, secret = rest.partition("_")
     return (name, secret) if prefix == PREFIX else ("", "")

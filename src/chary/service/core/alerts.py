@@ -1,4 +1,4 @@
-"""Alerts that there are: what is asked, whose, when, for how much, and what became of it; the feed of their events."""
+"""Subscriptions: queries that are asked again on new data, with their terms and state; and the feed of their events."""
 
 import hashlib
 import json
@@ -23,29 +23,31 @@ from chary.service.core.requests import Wish
 from chary.service.store.store import ServiceStore
 from chary.service.store.tables import STANDING, TOLD
 
-# Alerts: questions that are asked again on new data, as they are kept and shown.
+# Subscriptions, as they are stored and shown.
 
 APPEND: Final = "append"
-# The version of one that was asked about none yet.
+# The `version` of a subscription that was not asked yet.
 NEVER: Final = -1
 ACTIVE, PAUSED, ENDED = "active", "paused", "ended"
 TELL: Final = ("hits", "all")
-# Whoever asks a subscription has so long before another process may take it for dead.
+# Seconds of a lease: after them another process may ask the subscription.
 _LEASE: Final = 300.0
-# All of them are looked at again and again, so nobody has more on one dataset.
+# Subscriptions of one analyst on one dataset: each costs work at every tick.
 MOST: Final = 100
 LONGEST_CRONTAB: Final = 100
 _HOUR: Final = 3_600.0
 LONGEST_SILENCE: Final = 10 * 365.25 * 24 * _HOUR
-# So many next times are kept: one for each subscription of a large service.
+# Size of the cache of next times: one for each subscription of a large service.
 KEPT: Final = 10_000
 
 
 @dataclass(frozen=True)
 class StandingQuestion:
-    """One subscription. `every` is "append" or the five fields of a crontab, in UTC. `share` is the most that all its
-    calls may be charged together. `version` is the last one that it was asked about, or `NEVER`; `resumed` is the one
-    at which it continued after a pause. Until `silenced` (seconds since 1970) nothing is sent of what it finds."""
+    """One subscription. `every` is "append" or the five fields of a crontab, in UTC. `share` is the fraction of the
+    budget that all its calls together may be charged. `version` is the last version of the rows it was asked about, or
+    `NEVER`; `resumed` is the version at which it went on after a pause. Until `silenced` (seconds since 1970) its
+    results are not sent.
+    """
 
     standing: str
     analyst: str
@@ -67,34 +69,34 @@ class StandingQuestion:
     silenced: float | None = None
 
     def came(self, now: float) -> bool:
-        """Whether its time has come since somebody last looked; that of an append always has."""
+        """Whether its time has come since the scheduler last looked at it; always, if it is asked at appends."""
         if self.every == APPEND:
             return True
         coming = next_time(self.every, self.looked)
         return coming is not None and coming <= now
 
     def due(self, version: int, now: float) -> bool:
-        """Whether it is asked now: at a time that has come, about rows that it was not asked about."""
+        """Whether it has to be asked now: its time has come, and the rows have a version it was not asked about."""
         return self.state == ACTIVE and version > self.version and self.came(now)
 
     def next(self, latest: int) -> int:
-        """About which version it is asked next: at appends about each in turn, at times about the rows of then."""
+        """The version it is asked about next: the following one at appends, the latest one at times."""
         return self.version + 1 if self.every == APPEND else latest
 
     @property
     def missed(self) -> int | None:
-        """The last version that came before it went on after a pause, if it was not asked about that; None at times."""
+        """The last version before it went on after a pause, if it was not asked about that one; None at times."""
         over = self.resumed is not None and self.every == APPEND and self.version < self.resumed - 1
         return (self.resumed or 0) - 1 if over else None
 
     def as_dict(self) -> dict[str, Any]:
-        """All that is said of it."""
+        """Its public fields, as routes return them."""
         told = {name: value for name, value in vars(self).items() if name not in ("wish", "share", "token", "resumed")}
         return told | {"asked": self.wish.written(), "share": str(self.share)}
 
 
 class StandingBook:
-    """Keeps subscriptions in the service's database, so that they outlive it."""
+    """Keeps subscriptions in the service's database."""
 
     def __init__(self, store: ServiceStore, clock: Callable[[], float] | None = None) -> None:
         self._store, self.clock = store, clock or store.now
@@ -112,10 +114,11 @@ class StandingBook:
         webhook: str | None,
         key: str | None = None,
     ) -> StandingQuestion:
-        """A new one, as if it had been asked about this version; under a key that came before, the one that it made.
+        """A new subscription, which counts as asked about this version. A key that was used before returns the
+        subscription made with it.
 
-        Errors: `InvalidParameter` for what is no time, no share, or has no receiver, above `MOST`, and for a key
-        under which something else stands.
+        Errors: `InvalidParameter` for an invalid time, share or receiver, for more than `MOST`, and for a key that was
+        used with other terms.
         """
         name, now = named(who, dataset, secrets.token_hex(16) if key is None else key), self.clock()
         part = share_of(share, every=every, tell=tell, now=now)
@@ -131,16 +134,18 @@ class StandingBook:
     def under(
         self, who: Principal, dataset: str, wish: Wish, *, share: Any, key: str, **said: Any
     ) -> StandingQuestion | None:
-        """What stands under a key, whatever became of it; None at no cost, `InvalidParameter` for something else."""
+        """The subscription made with a key, in whatever state; None if the key is new. `InvalidParameter` if it was
+        used with other terms.
+        """
         rows = self._store.rows(_row_of(named(who, dataset, key)))
         return _same(_standing(rows[0]), wish, share=exact(share, "share"), **said) if rows else None
 
     def found(self, name: str) -> StandingQuestion:
-        """The subscription of that name, which there is."""
+        """The subscription of that name; an error if there is none."""
         return _standing(self._store.rows(_row_of(name))[0])
 
     def named(self, name: str) -> StandingQuestion | None:
-        """The subscription of that name, if there is one."""
+        """The subscription of that name, or None."""
         rows = self._store.rows(_row_of(name))
         return _standing(rows[0]) if rows else None
 
@@ -164,13 +169,14 @@ class StandingBook:
         return [_standing(row) for row in self._store.rows(statement)]
 
     def held(self, rows: str) -> AbstractContextManager[None]:
-        """Hold the rows of a dataset against all processes, if nobody has them; `Refusal` where somebody does."""
+        """Lock the rows of a dataset against all processes; `Refusal` while another one holds the lock."""
         return self._store.held(rows, 0)
 
     def take(self, name: str) -> StandingQuestion | None:
-        """Take one to ask it, as it is now; None while somebody else has it.
+        """Lease a subscription to ask it, and return its current state; None while another process holds the lease.
 
-        On a server nobody else has one while its rows are held: anyone who had it is dead, and need not be waited for.
+        On a server the caller holds the lock on the rows. So a lease that is still there is that of a dead process, and
+        is taken over at once.
         """
         now = self.clock()
         free = update(STANDING).where(STANDING.c.standing == name)
@@ -179,15 +185,15 @@ class StandingBook:
         return self.found(name) if self._store.change(free.values(busy=now + _LEASE)) else None
 
     def look(self, standing: StandingQuestion, now: float) -> None:
-        """Its time has come and nothing was new: it waits for its next time. Anyone who has it keeps it."""
+        """Record that its time came and the rows had nothing new, so it waits for its next time. A lease stays."""
         if standing.every != APPEND:
             self._store.change(update(STANDING).where(STANDING.c.standing == standing.standing).values(looked=now))
 
     def turn(self, name: str, state: str, version: int) -> StandingQuestion:
-        """Pause one, let it go on, or end it, at that version of the rows; anyone who asks it now goes on asking.
+        """Pause a subscription, resume it or end it, at that version of the rows. A process that is asking it finishes.
 
-        One that goes on is asked about the rows of then, not about versions that came meanwhile, which its events say.
-        Errors: `InvalidParameter` for another state, and for one that ended.
+        A resumed one is asked about the current rows. Versions that came during the pause are skipped, and an event
+        says so. Errors: `InvalidParameter` for another state, and for a subscription that ended.
         """
         here = update(STANDING).where(STANDING.c.standing == name, STANDING.c.state != ENDED)
         goes_on = here.where(STANDING.c.state == PAUSED).values(state=ACTIVE, resumed=version)
@@ -198,30 +204,30 @@ class StandingBook:
         return self.found(name)
 
     def silence(self, name: str, until: float | None) -> StandingQuestion:
-        """From now until then (seconds since 1970; None: from now on again) nothing is sent of what it finds.
+        """Send none of its results from now until then (seconds since 1970); None ends the silence.
 
-        It is asked and charged, and its events are in the feed, all the same.
+        It is still asked and charged, and its events are still in the feed.
         """
         self._store.change(update(STANDING).where(STANDING.c.standing == name).values(silenced=until))
         return self.found(name)
 
     def keep(self, name: str, **changed: Any) -> None:
-        """Write down what became of one, and let it go."""
+        """Store changed fields of a subscription, and give its lease back."""
         self._store.change(update(STANDING).where(STANDING.c.standing == name).values(busy=0.0, **changed))
 
 
 def state_of(said: str) -> str:
-    """What may become of a subscription; `InvalidParameter` for anything else."""
+    """A state that a subscription can be set to; `InvalidParameter` for anything else."""
     if said not in (ACTIVE, PAUSED, ENDED):
         raise InvalidParameter(f"a subscription is {ACTIVE}, {PAUSED} or {ENDED}")
     return said
 
 
 def silence_of(now: float, *, until: Any = None, hours: Any = None) -> float | None:
-    """Until when a silence lasts that is for this many hours, or until a time (in UTC where it names no zone).
+    """When a silence ends: after this many hours, or at a time (in UTC unless it names a zone).
 
-    None for no hours, which end it. Errors: `InvalidParameter` for anything else, for a time that is over, and for more
-    than ten years.
+    None for zero hours, which end a silence. Errors: `InvalidParameter` for anything else, for a time in the past, and
+    for more than ten years.
 
     >>> silence_of(0.0, hours="1.5"), silence_of(0.0, until="1970-01-02 01:00+01:00"), silence_of(0.0, hours=0)
     (5400.0, 86400.0, None)
@@ -242,10 +248,10 @@ def silence_of(now: float, *, until: Any = None, hours: Any = None) -> float | N
 
 
 def share_of(said: Any, *, every: str, tell: str, now: float) -> Fraction:
-    """The fraction of the budget for a subscription; its other terms are checked as well.
+    """The fraction of the budget for a subscription; also checks its other terms.
 
-    Errors: `InvalidParameter` for what is no fraction, for another `tell`, for what is no crontab, and for a time that
-    never comes, such as 31 February.
+    Errors: `InvalidParameter` for an invalid fraction, `tell` or crontab, and for a time that never comes, such as 31
+    February.
     """
     part = exact(said, "share")
     if not 0 < part <= 1:
@@ -261,9 +267,9 @@ def share_of(said: Any, *, every: str, tell: str, now: float) -> Fraction:
 
 @lru_cache(maxsize=KEPT)
 def next_time(every: str, looked: float) -> float | None:
-    """When a crontab comes next after somebody looked, in seconds since 1970; None for one that never does.
+    """The first time of a crontab after `looked`, in seconds since 1970; None if there is none.
 
-    It takes a while to work out, and is asked for at every look.
+    Cached, since it is slow and needed at every tick.
 
     >>> next_time("0 0 * * *", 0.0)
     86400.0
@@ -274,7 +280,7 @@ def next_time(every: str, looked: float) -> float | None:
 
 
 def trigger_of(every: str) -> CronTrigger:
-    """The times of a crontab, in UTC; `InvalidParameter` for what is none.
+    """The times of a crontab, in UTC; `InvalidParameter` for an invalid one.
 
     >>> str(trigger_of("0 6 * * mon"))
     "cron[month='*', day='*', day_of_week='mon', hour='6', minute='0']"
@@ -291,7 +297,7 @@ def _row_of(name: str) -> Select[Any]:
 
 
 def _unless_too_many(row: dict[str, Any]) -> Insert:
-    """Insert it, unless `MOST` of its analyst stand on its dataset; to count and to insert is one statement."""
+    """Insert a subscription unless its analyst has `MOST` on the dataset; one statement counts and inserts."""
     own = [STANDING.c[name] == row[name] for name in ("analyst", "dataset")]
     standing = select(func.count()).select_from(STANDING).where(*own, STANDING.c.state != ENDED).scalar_subquery()
     values = [literal(value, STANDING.c[name].type) for name, value in row.items()]
@@ -299,7 +305,7 @@ def _unless_too_many(row: dict[str, Any]) -> Insert:
 
 
 def named(who: Principal, dataset: str, key: str) -> str:
-    """The name of what somebody lets stand under a key."""
+    """The name of the subscription that an analyst makes on a dataset with this key."""
     return hashlib.sha256(json.dumps([who.analyst, dataset, key]).encode()).hexdigest()[:16]
 
 
@@ -315,22 +321,22 @@ def _standing(row: Any) -> StandingQuestion:
     return StandingQuestion(**said, wish=Wish.of_written(row.asked), share=Fraction(row.share))
 
 
-# What subscriptions found, in order: told once each, with the call that has the answer, never the answer.
+# Events of subscriptions, numbered. Each names the call that has the answer, and never contains the answer.
 
 
-# Alerts change their state; whatever else stands has hits and answers.
+# Events of alerts; other subscriptions have hits and answers.
 FIRED, CLEARED, HIT, ANSWER = "fired", "cleared", "hit", "answer"
 CHANGES: Final = (FIRED, CLEARED)
-# What came out about the rows: that is what a silence is for. What becomes of a question is sent all the same.
+# Results about the rows, which a silence holds back. Events about the subscription itself are always sent.
 _OUTCOMES: Final = (FIRED, CLEARED, HIT, ANSWER)
 
 
 @dataclass(frozen=True)
 class News:
-    """An event: "fired" or "cleared" of an alert, "hit" or "answer" of anything else, "unverified", "failing", "running
-    out", "skipped" or "ended". It has the version that it is about, and the call that has the answer.
+    """An event: "fired" or "cleared" of an alert, "hit" or "answer" of any other subscription, "unverified", "failing",
+    "running out", "skipped" or "ended". It has the version of the rows it is about, and the call with the answer.
 
-    Of an alert also its `severity` and `note`, and which `groups` came to that state, if it has groups.
+    Events of an alert also have its `severity` and `note`, and the `groups` whose state changed, if it has groups.
     """
 
     kind: str
@@ -349,9 +355,9 @@ class Feed:
         self._store, self.clock = store, clock or store.now
 
     def add(self, standing: StandingQuestion, news: News) -> None:
-        """Tell it, unless it was reported before: the same kind of events of one version is reported once."""
+        """Add an event, unless there is one of the same subscription, kind and version."""
         here = (TOLD.c.standing == standing.standing, TOLD.c.kind == news.kind, TOLD.c.version == news.version)
-        if not self._store.rows(select(TOLD.c.number).where(*here)):  # numbers are not used up in vain
+        if not self._store.rows(select(TOLD.c.number).where(*here)):  # a refused insert would use up a number
             self._store.add_once(insert(TOLD).values(**self._row(standing, news)))
 
     def _row(self, standing: StandingQuestion, news: News) -> dict[str, Any]:
@@ -364,15 +370,14 @@ class Feed:
         return row | vars(news) | {"groups": json.dumps(news.groups) if news.groups else None}
 
     def _opened(self, standing: StandingQuestion, groups: tuple[str, ...]) -> bool:
-        """Whether it was sent that one of these groups fired: then it is sent also that it cleared."""
+        """Whether the firing of one of these groups was sent; then the clearing is sent even during a silence."""
         fired = select(TOLD).where(TOLD.c.standing == standing.standing, TOLD.c.kind == FIRED).order_by(TOLD.c.version)
         sent = {group: not row.silenced for row in self._store.rows(fired) for group in told(row)["groups"] or [""]}
         return any(sent.get(group, False) for group in groups or ("",))
 
     def skip(self, standing: StandingQuestion, upto: int, why: str) -> StandingQuestion:
-        """Leave the versions up to that one out, and say so: both at once, so that of each of them it is said once.
-
-        It is done by anyone who has the question.
+        """Skip all versions up to that one, and add an event about it. One transaction does both, so that processes
+        which skip at the same time add one event.
         """
         first = standing.version + 1
         which = f"version {upto} was" if first == upto else f"versions {first} to {upto} were"
@@ -384,10 +389,11 @@ class Feed:
         return replace(standing, version=upto)
 
     def acknowledge(self, dataset: str, number: int, analyst: str, *, of: str | None = None) -> dict[str, Any]:
-        """Say that somebody takes care of what fired or hit: it is sent no more. The first to say so stays.
+        """Acknowledge a "fired" or "hit" event, which is then sent no more. The first to acknowledge it stays on
+        record.
 
-        With `of` only events of that analyst's questions are there. Errors: `Refusal` for events that are not there,
-        `InvalidParameter` for those of another kind.
+        With `of` only events of that analyst's subscriptions are found. Errors: `Refusal` for an unknown event,
+        `InvalidParameter` for one of another kind.
         """
         here = *_of(dataset, of), TOLD.c.number == number
         found = self._store.rows(select(TOLD.c.kind).where(*here))
@@ -402,18 +408,19 @@ class Feed:
     def since(
         self, dataset: str, after: int = 0, limit: int = 100, *, analyst: str | None = None
     ) -> list[dict[str, Any]]:
-        """This many events of a dataset from that number on, oldest first; only those of one analyst, if one is
-        named."""
+        """Up to `limit` events of a dataset after that number, oldest first; only those of one analyst, if one is
+        named.
+        """
         found = select(TOLD).where(*_of(dataset, analyst), TOLD.c.number > after).order_by(TOLD.c.number)
         return [told(row) for row in self._store.rows(found.limit(limit))]
 
     def latest(self, dataset: str, limit: int = 100, *, analyst: str | None = None) -> list[dict[str, Any]]:
-        """This many of the latest events of a dataset, newest first; only those of one analyst, if one is named."""
+        """Up to `limit` of the latest events of a dataset, newest first; only those of one analyst, if one is named."""
         found = select(TOLD).where(*_of(dataset, analyst)).order_by(TOLD.c.number.desc())
         return [told(row) for row in self._store.rows(found.limit(limit))]
 
     def changes(self) -> dict[str, list[tuple[str, list[str]]]]:
-        """Of each alert what changed in it, oldest first: it fired or cleared, and which groups did."""
+        """The changes of each alert, oldest first: whether it fired or cleared, and for which groups."""
         statement = select(TOLD).where(TOLD.c.kind.in_(CHANGES)).order_by(TOLD.c.version, TOLD.c.number)
         found: dict[str, list[tuple[str, list[str]]]] = {}
         for row in self._store.rows(statement):
@@ -422,12 +429,12 @@ class Feed:
 
 
 def _of(dataset: str, analyst: str | None) -> tuple[ColumnElement[bool], ...]:
-    """The events of a dataset; only those of one analyst's questions, if one is named."""
+    """The condition for events of a dataset; only those of one analyst's subscriptions, if one is named."""
     return (TOLD.c.dataset == dataset, *([] if analyst is None else [TOLD.c.analyst == analyst]))
 
 
 def told(row: Any) -> dict[str, Any]:
-    """What is said of one piece of events."""
+    """An event as routes return it: without the state of its delivery."""
     unsaid = ("webhook", "tries", "due")
     found = {name: value for name, value in row._mapping.items() if name not in unsaid}
     return found | {"groups": json.loads(row.groups or "[]"), "silenced": bool(row.silenced)}

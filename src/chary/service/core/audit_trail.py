@@ -23,7 +23,7 @@ _FIRST: Final = "0" * 64
 
 @dataclass(frozen=True)
 class TrailEntry:
-    """One thing that somebody asked to be done. `request` is the key under which the ledger has the call, if any."""
+    """One request to change something. `request` is the idempotency key under which the ledger has the call, if any."""
 
     number: int
     time: str
@@ -37,11 +37,10 @@ class TrailEntry:
 
 
 class AuditTrail:
-    """An entry for every request that could change anything, written before it is done.
+    """An entry for every request that could change anything, written before the change.
 
-    Together with the ledger it says what became of each: the ledger has the calls by analyst and idempotency key.
-    Guarantee: an entry that was changed, removed or moved afterwards is found by `broken`, unless all that follow were
-    made anew.
+    The outcome is in the ledger, which has the calls by analyst and idempotency key. Guarantee: `broken` finds an entry
+    that was changed, removed or moved afterwards, unless all later entries were forged as well.
     """
 
     def __init__(self, store: ServiceStore) -> None:
@@ -50,7 +49,7 @@ class AuditTrail:
         self._queue, self._writing = threading.Lock(), threading.Lock()
 
     def add(self, who: Principal, dataset: str, action: str, asked: Mapping[str, Any], request: str | None) -> int:
-        """Write one; returns its number. What several threads add at once is written in one transaction."""
+        """Write an entry and return its number. Entries added by several threads at once share a transaction."""
         entry: dict[str, Any] = {
             "time": now(),
             "token": who.token,
@@ -73,7 +72,7 @@ class AuditTrail:
             taken, self._waiting = self._waiting, []
         try:
             numbers = self._written([entry for entry, _ in taken])
-        except BaseException as error:  # each of them hears of it, and none was written
+        except BaseException as error:  # no entry was written, and every waiting thread gets the error
             for _, each in taken:
                 each.set_exception(error)
         else:
@@ -94,7 +93,7 @@ class AuditTrail:
         return range(first, first + len(rows))
 
     def entries(self, after: int = 0, limit: int = 100) -> list[TrailEntry]:
-        """This many entries from that number on, oldest first."""
+        """Up to `limit` entries after that number, oldest first."""
         found = self._store.rows(select(TRAIL).where(TRAIL.c.number > after).order_by(TRAIL.c.number).limit(limit))
         return [TrailEntry(**row._mapping) for row in found]
 
@@ -104,7 +103,7 @@ class AuditTrail:
         return [TrailEntry(**row._mapping) for row in self._store.rows(here)]
 
     def broken(self) -> int | None:
-        """The number of the first entry that is not as it was written; None if all are."""
+        """The number of the first entry that differs from what was written; None if there is none."""
         before = _FIRST
         for expected, entry in enumerate(self.entries(limit=2**31), 1):
             row = {name: value for name, value in asdict(entry).items() if name != "sealed"}
@@ -119,13 +118,14 @@ def _sealed(row: Mapping[str, Any], before: str) -> str:
     return hashlib.sha256(written.encode()).hexdigest()
 
 
-# What entries were asked through: a ledger whose writes all say so.
+# The origin of ledger entries: a ledger that adds it to every write.
 
 _MARKED: Final = frozenset({"reserve", "set_quota", "note"})
 
 
 def asked_through(ledger: Ledger, origin: str) -> Ledger:
-    """The same ledger; what is reserved, capped or noted through it has this origin in its entry, and so in the chain.
+    """The same ledger, with this origin in the entry (and so in the hash chain) of all that is reserved, capped or
+    noted.
 
     An origin is public: the name of a token, never its secret.
 

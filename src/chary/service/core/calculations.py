@@ -1,4 +1,4 @@
-"""Work off the event loop: a fair queue among analysts, calculations with a deadline, work of the service in turn."""
+"""Work off the event loop: a fair queue among analysts, calculations with a deadline, background threads."""
 
 import asyncio
 import ctypes
@@ -14,20 +14,20 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from chary.client.problems import Refusal
 
-# What waits to be done: of each analyst in order, of all analysts in turn, and of none too much.
+# A fair queue: first in, first out for each analyst, all analysts in turn.
 
 _Item = TypeVar("_Item")
-# So many may wait for each thread before further ones are sent away, whosever they are.
+# Length of the queue for each thread; beyond it further items are refused.
 WAITING: Final = 32
-# Long enough that some of them have ended by then.
+# Seconds after which a refused client may try again.
 _AGAIN: Final = "2"
 
 
 class Turns(Generic[_Item]):
-    """Things that wait, and how many of each analyst are there, waiting or under way. Not locked.
+    """A queue that serves analysts in turn, and counts the items of each that wait or run. Not locked.
 
-    Guarantee: who has few of them waits for at most one of each other analyst between two of his own; `most` are there
-    at once, of one analyst `each`.
+    Guarantee: an analyst with few items waits for at most one item of each other analyst between two of his own. There
+    are at most `most` items at once, and `each` of one analyst.
 
     >>> turns = Turns[str](most=5, each=3)
     >>> for analyst, item in [("ann", "a1"), ("ann", "a2"), ("ann", "a3"), ("bob", "b1")]:
@@ -42,7 +42,7 @@ class Turns(Generic[_Item]):
         self._there: Counter[str] = Counter()
 
     def add(self, analyst: str, item: _Item) -> None:
-        """One more; `Refusal` with status 429 above `each`, with 503 above `most`."""
+        """Queue an item; `Refusal` with status 429 above `each`, with 503 above `most`."""
         if self._there[analyst] >= self._each:
             told = f"{self._each} calls of this analyst wait or run already: ask again when some of them have ended"
             raise Refusal(429, told, Retry_After=_AGAIN)
@@ -52,29 +52,29 @@ class Turns(Generic[_Item]):
         self._waiting.setdefault(analyst, deque()).append(item)
 
     def next(self) -> _Item | None:
-        """The first one of anyone who's turn it is, which waits no more; None where nothing waits."""
+        """Take the first item of the analyst whose turn it is; None if nothing waits."""
         if not self._waiting:
             return None
         analyst = next(iter(self._waiting))
         items = self._waiting.pop(analyst)
         item = items.popleft()
         if items:
-            self._waiting[analyst] = items  # behind all others
+            self._waiting[analyst] = items  # to the end of the line
         return item
 
     def ended(self, analyst: str) -> None:
-        """One of them is not there any more."""
+        """An item has ended, and counts no more."""
         self._there[analyst] -= 1
-        self._there += Counter()  # names without any are forgotten
+        self._there += Counter()  # so that the counter does not grow
 
     def all(self) -> list[_Item]:
-        """Everything that waits, which waits no more."""
+        """Take all waiting items."""
         found = [item for items in self._waiting.values() for item in items]
         self._waiting.clear()
         return found
 
 
-# Calculations such as quotes: of all analysts in turn, none too many, and stopped where they take too long.
+# Calculations such as quotes: a fair queue, and a deadline for each.
 #
 # A quote reads nothing, charges nothing and writes nothing, so nothing is lost when it is cut off. It is cut off in its
 # own thread, by an exception that Python raises there between two instructions.
@@ -83,7 +83,7 @@ _Found = TypeVar("_Found")
 # How often the clock is looked at, and how long after one exception the next is raised, should code have caught it.
 _LOOK: Final = 0.05
 _TRIED_AGAIN: Final = 1.0
-# So long what is under way may go on when the service stops.
+# Seconds that running calculations have left when the service stops.
 _LAST: Final = 2.0
 # Code that may be between taking a lock, or half of a record, and the block that gives it back: it is never cut off.
 _WHOLE: Final = (
@@ -105,16 +105,16 @@ _raise_in: Final = ctypes.pythonapi.PyThreadState_SetAsyncExc
 
 
 class Overdue(BaseException):
-    """Raised in a thread whose calculation takes too long; no `except Exception` on the way holds it up."""
+    """Raised in the thread of an overdue calculation; not an `Exception`, so that no handler on the way catches it."""
 
 
 class _Settled(BaseException):
-    """Takes the place of what was to be raised in a thread, and is caught there at once."""
+    """Raised in place of a pending `Overdue`, and caught at once."""
 
 
 @dataclass(eq=False)
 class _Running:
-    """A calculation under way: in which thread, until when, when it may be cut off again, whether it has ended."""
+    """A running calculation: its thread, its deadline, when it may be interrupted again, whether it has ended."""
 
     thread: int
     until: float
@@ -123,14 +123,14 @@ class _Running:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def end(self) -> None:
-        """From here on nobody cuts it off, and what was to be raised is not; called in its own thread."""
+        """Prevent further interruptions and drop a pending one; called in its own thread."""
         with self.lock:
             self.over = True
         if self.again:
             _settle(self.thread)
 
     def cut(self, now: float) -> None:
-        """Raise in its thread, unless it has ended or is in code that must be left whole."""
+        """Raise `Overdue` in its thread, unless it has ended or is in code that must not be interrupted."""
         with self.lock:
             if not self.over and now >= self.again and not _whole(sys._current_frames().get(self.thread)):
                 self.again = now + _TRIED_AGAIN
@@ -138,11 +138,12 @@ class _Running:
 
 
 class Deadlines:
-    """Cuts calculations off that take longer than this many seconds.
+    """Interrupts calculations that take longer than this many seconds.
 
-    Guarantee: `within` returns what the work found, or raises `Refusal` with status 503 soon after its time. This holds
-    for Python code whose single operations are short, as those on numbers of limited size are. Work within a ledger, a
-    database or an import continues until it has left that. When the service stops, all have two seconds.
+    Guarantee: `within` returns the result of the work, or raises `Refusal` with status 503 soon after the deadline.
+    This holds for Python code whose single operations are short, as those on numbers of limited size are. Work inside a
+    ledger, a database or an import is interrupted only after it. When the service stops, all calculations have two
+    seconds.
 
     >>> Deadlines(lambda: False).within(5, lambda: 6 * 7)
     42
@@ -202,10 +203,10 @@ class _Waiting(NamedTuple):
 
 
 class Calculations:
-    """Works out what is asked of public figures alone, so much at once, for all analysts in turn.
+    """Runs calculations on public figures, a limited number at once, serving analysts in turn.
 
     Guarantee: that of `Turns` and of `Deadlines`. Errors: `Refusal` with status 429 for more than one analyst may have
-    under way, 503 for more than may wait, for what takes too long, and when the service stops.
+    under way; 503 for a full queue, an overdue calculation, and when the service stops.
     """
 
     def __init__(self, threads: int, each: int, seconds: float, stopping: Callable[[], bool]) -> None:
@@ -215,7 +216,7 @@ class Calculations:
         self._lock, self._closed = threading.Lock(), False
 
     async def of(self, analyst: str, work: Callable[[], _Found]) -> _Found:
-        """What the work finds."""
+        """The result of the work."""
         future: Future[_Found] = Future()
         with self._lock:
             if self._closed:
@@ -225,11 +226,11 @@ class Calculations:
         return await asyncio.wrap_future(future)
 
     def now(self, work: Callable[[], _Found]) -> _Found:
-        """What the work finds, at once and in this thread: for what the service does by itself."""
+        """The result of the work, computed at once in this thread: for calculations of the service itself."""
         return self.deadlines.within(self.seconds, work)
 
     def close(self) -> None:
-        """Begin nothing more, and cut off what is under way."""
+        """Start nothing more, and interrupt what is running."""
         with self._lock:
             self._closed = True
             waiting = self._turns.all()
@@ -242,7 +243,7 @@ class Calculations:
         with self._lock:
             waiting = self._turns.next()
         if waiting is None:
-            return  # what waited was given back, since the service stops
+            return  # the queue was emptied, since the service stops
         try:
             if waiting.future.set_running_or_notify_cancel():
                 self._do(waiting)
@@ -260,8 +261,9 @@ class Calculations:
 
 
 def _settle(thread: int) -> None:
-    """Drop what is to be raised in this thread. To raise nothing would not do: the interpreter would go on looking for
-    what it was given at every call, and never get further where calls are traced."""
+    """Drop an exception that is pending for this thread. Setting it to none is not enough: the interpreter would look
+    for it again at every call, and hang where calls are traced.
+    """
     try:
         _raise_in(ctypes.c_ulong(thread), ctypes.py_object(_Settled))
         while True:
@@ -271,7 +273,7 @@ def _settle(thread: int) -> None:
 
 
 def _whole(frame: FrameType | None) -> bool:
-    """Whether code that must be left whole is among what a calculation is in; what called it is not looked at."""
+    """Whether a calculation is inside code that must not be interrupted; frames of its callers are ignored."""
     while frame is not None and frame.f_code is not Deadlines.within.__code__:
         name = str(frame.f_globals.get("__name__", ""))
         if name.startswith(_WHOLE):
@@ -280,11 +282,11 @@ def _whole(frame: FrameType | None) -> bool:
     return False
 
 
-# Work that the service does by itself: in threads, of one name never two pieces at once.
+# Background work of the service: in threads, one at a time for each name.
 
 
 class Workers:
-    """Threads that work for names in turn.
+    """Background threads, at most one for each name.
 
     >>> workers = Workers(2)
     >>> found = [each.result() for each in workers.begin({"visits": lambda: 3})]
@@ -298,18 +300,18 @@ class Workers:
 
     @property
     def closing(self) -> bool:
-        """Whether nothing more is begun: what runs looks at it, and ends soon."""
+        """Whether the service stops; running work checks this, and returns soon."""
         return self._closing.is_set()
 
     def begin(self, work: Mapping[str, Callable[[], int]]) -> list[Future[int]]:
-        """Begin the work of each name of which none is under way; what comes of it."""
+        """Start the work of each name that has none running; returns the futures."""
         with self._lock:
             free = [name for name in work if not (self.closing or name in self._busy)]
             self._busy.update(free)
             return [self._pool.submit(self._done, name, work[name]) for name in free]
 
     def close(self, seconds: float) -> int:
-        """Begin nothing more and wait so long for what runs; of how many names something still does."""
+        """Start nothing more, and wait this long for running work; returns how many names are still running."""
         with self._lock:
             self._closing.set()
         self._pool.shutdown(wait=False)

@@ -1,4 +1,4 @@
-"""Datasets of a service: sessions, what they are charged, answers that are shared, reports."""
+"""Datasets of a service: their sessions, charges, shared answers and reports."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from chary.service.store.tables import REQUESTS
 from chary.session import Session, open, open_counts
 from chary.session.opening import recorded_as, usual_name
 
-# What the calls of a dataset took so far, kept between looks at its ledger.
+# The charges of a dataset, cached between looks at its ledger.
 
-# So many are kept at least before neighbours in time are taken together: a picture has fewer steps.
+# The number of charges down to which neighbours in time are summed up: a picture has fewer steps.
 MOST: Final = 1_000
 
 
 class Charge(NamedTuple):
-    """What calls of one analyst and one kind took of the budget: one call, or several that followed one another.
+    """What calls of one analyst and one kind were charged: one call, or several that are summed up.
 
-    `time` is when the last of them was asked, `basic` what they added to the basic account.
+    `time` is that of the last of them, `basic` their part in the basic account.
     """
 
     time: str
@@ -61,9 +61,9 @@ class Charge(NamedTuple):
 
 @dataclass
 class ChargesSoFar:
-    """Only what came since the last look is read; calls that were under way are looked at again, one by one.
+    """The charges of a dataset, read incrementally: each look reads new calls, and those that were under way before.
 
-    However long the ledger is, there are about `MOST` charges at most, or one for each analyst and kind.
+    However long the ledger is, it keeps about `MOST` charges, or one for each analyst and kind.
     """
 
     _after: int = 0
@@ -73,7 +73,7 @@ class ChargesSoFar:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def all(self, ledger: Ledger, dataset: str) -> list[Charge]:
-        """In the order of their times. A look that fails leaves nothing behind, so that each call counts once."""
+        """All charges, ordered by time. A look that fails changes nothing, so that each call counts once."""
         with self._lock:
             after, waiting, done = self._after, list[CallRecord](), list[CallRecord]()
             for record in chain(map(ledger.call, self._waiting), ledger.calls(dataset, after=after)):
@@ -98,8 +98,9 @@ def _charge(record: CallRecord) -> Charge:
 
 
 def _fewer(charges: list[Charge]) -> list[Charge]:
-    """At most `MOST` charges, if there are not more analysts and kinds. The first that took anything stays as it is,
-    since rates are reported from its time on."""
+    """Sum up neighbours until at most `MOST` charges are left, or one for each analyst and kind. The first that is not
+    zero stays alone, since rates are computed from its time on.
+    """
     first = next((place for place, charge in enumerate(charges) if charge.charged != Amount(0)), len(charges))
     before, alone, rest = charges[:first], charges[first : first + 1], charges[first + 1 :]
     size, found = 2, charges
@@ -110,7 +111,7 @@ def _fewer(charges: list[Charge]) -> list[Charge]:
 
 
 def _together(charges: list[Charge], size: int) -> list[Charge]:
-    """Of each this many charges those of one analyst and kind together."""
+    """Sum up the charges of each analyst and kind within every `size` of them."""
     found = []
     for start in range(0, len(charges), size):
         sums: dict[tuple[str, str], Charge] = {}
@@ -127,7 +128,7 @@ def _sum(first: Charge, then: Charge) -> Charge:
     return Charge(time, first.analyst, first.kind, tests, hits, charged, basic, calls)
 
 
-# Datasets that are served: each opened once, asked by many analysts in sessions that share its rows and ledger.
+# Served datasets: each is opened once; the sessions of all analysts share its rows and ledger.
 
 
 @dataclass(frozen=True)
@@ -144,25 +145,25 @@ class Served:
     charges: ChargesSoFar = field(default_factory=ChargesSoFar, repr=False, compare=False)
 
     def asked_by(self, analyst: str, on_step: Callable[[str], None] | None = None) -> Session:
-        """A session of one analyst on the same rows and the same ledger; it is not closed."""
+        """A session of one analyst on the same rows and ledger; it need not be closed."""
         spine = self.session.spine
         return Session(replace(spine, analyst=analyst, on_step=on_step or spine.on_step))
 
     def acting(self, who: Principal, on_step: Callable[[str], None] | None = None) -> Session:
-        """The same for whatever is written: what it charges, caps or appends names the token in the ledger."""
+        """The same, for writes: its charges, caps and appends name the token in the ledger."""
         spine = self.asked_by(who.analyst, on_step).spine
         return Session(replace(spine, ledger=asked_through(spine.ledger, who.origin)))
 
     def replaying(self, analyst: str) -> Session:
-        """The same, which says what the ledger has under idempotency keys, and asks nothing."""
+        """The same, which replays stored answers under their idempotency keys and makes no new calls."""
         return Session(replace(self.session.spine, analyst=analyst, replays=True))
 
     def shown_of(self, who: Principal) -> str | None:
-        """The analyst whose calls alone somebody is shown; None for anyone who is shown those of all."""
+        """The analyst to whose calls the view of this principal is limited; None if it shows all analysts."""
         return None if self.shared or who.custodian else who.analyst
 
     def shows(self, who: Principal, analyst: str) -> bool:
-        """Whether somebody is shown the questions and answers of an analyst."""
+        """Whether a principal is shown the questions and answers of an analyst."""
         return self.shown_of(who) in (None, analyst)
 
 
@@ -170,7 +171,7 @@ class ServedDatasets(dict[str, Served]):
     """The datasets by name."""
 
     def for_(self, who: Principal, name: str) -> Served:
-        """The dataset, for somebody whose token is for it; any other is not there, whether it exists or not."""
+        """The dataset, if the token is for it; the same error for one that does not exist and one out of reach."""
         if name not in self or not who.sees(name):
             raise Refusal(404, "this token is for no dataset of that name")
         return self[name]
@@ -182,19 +183,19 @@ class ServedDatasets(dict[str, Served]):
 
 
 def rows_of(dataset: str) -> str:
-    """The name that a process holds while the rows of a dataset must not change, or while it changes them."""
+    """The name of the lock that keeps the rows of a dataset unchanged, or is held while they change."""
     return f"rows of {dataset}"
 
 
 def opened_datasets(config: ServiceConfig) -> ServedDatasets:
-    """Open every dataset of a chary.toml, and set the quotas it names of analysts without one; all or none."""
+    """Open every dataset of a chary.toml, and set its quotas for analysts without one; all or none."""
     with ExitStack() as undo:
         served = {}
         for name, options in config.dataset.items():
             session = _opened(config, name, options)
             undo.callback(session.close)
             for analyst, share in options.shares.items():
-                # Whoever has a cap keeps it: a custodian may have changed it since.
+                # A cap that is set stays: a custodian may have changed it.
                 if session.spine.ledger.analyst_balance(session.spine.dataset, analyst).capacity is None:
                     session.set_quota(analyst, share)
             served[name] = Served(name, session, options.share_answers, threading.Lock())
@@ -205,7 +206,7 @@ def opened_datasets(config: ServiceConfig) -> ServedDatasets:
 def _opened(config: ServiceConfig, name: str, said: DatasetOptions) -> Session:
     budget = None if said.budget_epsilon is None else Budget(said.budget_epsilon, said.budget_delta)
     file, ledger = config.place(config.file(name)), config.place(config.ledger(name))
-    # A command may have opened it under its usual name: there is one budget, however rows are called.
+    # The command line may have opened it under its default name: rows have one budget under any name.
     usual = usual_name(file, said.table, said.series)
     held = recorded_as(ledger, (name, *({usual} - config.dataset.keys())))
     common: dict[str, Any] = {"ledger": ledger, "budget": budget, "dataset": held or name}
@@ -229,28 +230,27 @@ def _series(file: str, said: DatasetOptions, common: dict[str, Any]) -> Session:
     return open_counts(file, column=said.series, sensitivity=said.sensitivity, **ordered)
 
 
-# Answers that analysts share: a question that somebody asked about the rows of now is told again, for free.
+# Shared answers: a call that another analyst made about the current rows is replayed for free.
 
 _UNKNOWN: Final = object()
 
 
 class SharedAnswers:
-    """Which answers are replayed.
+    """Decides which answers are replayed to other analysts.
 
-    Guarantee: an idempotency key has one answer: that of its own call, or that of a call of somebody else. Which one is
-    stored before either is asked or returned, and stays so in every process, whatever is asked or appended later.
+    Guarantee: an idempotency key has one answer, that of its own call or that of another analyst's call. The choice is
+    stored before a call is made or an answer returned, and holds in every process, whatever is asked or appended later.
     """
 
     def __init__(self, store: ServiceStore) -> None:
         self._store = store
 
     def told(self, session: Session, call: Call[Any], request: str) -> Answer | None:
-        """What somebody was answered to this very question, about the rows of now: it is public, and returning it is
-        free.
+        """The public answer to an equal call about the current rows, which is free to return.
 
-        None where nobody asked it since the rows last changed, and where the key was asked by a call of its own. None
-        also for several calls, and for what continues a withheld outcome. Errors: `RequestConflict` for a key that came
-        before with another question.
+        None if nobody made such a call since the rows last changed, or if the key belongs to a call of its own. None
+        also for calls of several steps, and for those that continue a withheld outcome. Errors: `RequestConflict` if
+        the key was used with another question.
         """
         spine = session.spine
         if type(call).perform is not Call.perform:
@@ -260,7 +260,7 @@ class SharedAnswers:
         if number is None:
             return None
         found = _call(spine, number)
-        # A ledger that was restored to an older state may have no or another call under the number by now.
+        # In a ledger that was restored to an older state the number may belong to another call, or to none.
         asked = spine.dataset, plan.kind, plan.body, State.SETTLED
         if (
             found is None
@@ -271,7 +271,7 @@ class SharedAnswers:
         return handed_out(plan.present(found.outcome, number), spine)
 
     def has(self, session: Session, request: str) -> bool:
-        """Whether the key has an answer: that of its own call, or that of another one."""
+        """Whether the key has an answer: that of its own call, or that of another analyst's call."""
         spine = session.spine
         kept = self._kept({"dataset": spine.dataset, "analyst": spine.analyst, "request": request})
         own = spine.ledger.calls(spine.dataset, analyst=spine.analyst, keys=request)
@@ -279,7 +279,7 @@ class SharedAnswers:
         return kept not in (_UNKNOWN, None) or any(settled)
 
     def _number(self, spine: Spine, plan: Plan[Any], request: str) -> int | None:
-        """The call whose answer the key has; None for its own."""
+        """The call whose answer the key replays; None if it has its own."""
         key = {"dataset": spine.dataset, "analyst": spine.analyst, "request": request}
         kept = self._kept(key)
         if kept is _UNKNOWN and spine.replays:
@@ -294,7 +294,7 @@ class SharedAnswers:
         return rows[0].call if rows else _UNKNOWN
 
     def _keep(self, key: dict[str, str], number: int | None) -> Any:
-        """Write it down, unless somebody else did; what is kept."""
+        """Store the choice, unless another process did; returns what is stored."""
         return number if self._store.add_once(insert(REQUESTS).values(**key, call=number)) else self._kept(key)
 
 
@@ -306,9 +306,10 @@ def _call(spine: Spine, number: int) -> CallRecord | None:
 
 
 def _latest(spine: Spine, plan: Plan[Any]) -> int | None:
-    """The call that asked this last, if it did so after the rows last changed; by their order, whatever clocks say.
+    """The last equal call that was settled after the rows last changed, by the order of ledger entries, not by clocks.
 
-    None where an earlier version is asked about, and where that call was: the order has only rows of then.
+    None if the session is about an earlier version, or if that call was: its place in the ledger does not tell which
+    rows it read.
     """
     if spine.version is not None:
         return None
@@ -321,12 +322,12 @@ def _latest(spine: Spine, plan: Plan[Any]) -> int | None:
     return None if late or (note is not None and found.number < note.entry) else found.number
 
 
-# The request keys of subscriptions, which say about which version of the rows they are.
+# The idempotency keys of subscriptions, which contain the version of the rows.
 _STANDING: Final = re.compile(r"standing [0-9a-f]+ at (\d{1,18})", re.ASCII)
 
 
 def standing_key(name: str, version: int | str) -> str:
-    """The idempotency key under which a subscription is asked about a version; without one, how all of them begin.
+    """The idempotency key of a subscription for a version; with an empty version the prefix of all its keys.
 
     >>> standing_key("1f", 7)
     'standing 1f at 7'
@@ -334,18 +335,18 @@ def standing_key(name: str, version: int | str) -> str:
     return f"standing {name} at {version}"
 
 
-# Reports as they are shown: made once in a process, and kept until another is published or the ledger goes on.
+# Reports as shown: cached in each process until another one is published or the ledger grows.
 
-# Of all datasets together; those that nobody has looked at for longest go first.
+# Size of the cache for all datasets; the least recently used go first.
 _KEPT: Final = 16
 EACH: Final = 50
-# A page has so many hits at most; the report by itself has all.
+# Hits on a page; the report itself has all.
 MOST_HITS: Final = 100
 
 
 @dataclass(frozen=True)
 class ReportInPages:
-    """A report of which pages show a part: `front` has its first hits and no calls, `sums` are those of all calls."""
+    """A report cut into pages: `front` has its first hits and no calls, `sums` counts all its calls and hits."""
 
     front: PublicReport
     sums: dict[str, int]
@@ -353,7 +354,7 @@ class ReportInPages:
 
     @classmethod
     def of(cls, report: PublicReport) -> ReportInPages:
-        """Of the only dataset of a report."""
+        """Cut a report with one dataset."""
         (found,) = report.datasets
         sums = {"calls": len(found.calls), "found": len(found.hits)}
         sums |= {name: sum(getattr(call, name) for call in found.calls) for name in ("tests", "hits")}
@@ -362,7 +363,7 @@ class ReportInPages:
         return cls(replace(report, datasets=(shown,)), sums, pages)
 
     def calls(self, page: int) -> tuple[ReportedCall, ...]:
-        """Those of a page, counted from 1; none beyond the last."""
+        """The calls of a page, counted from 1; none after the last page."""
         found: tuple[ReportedCall, ...] = ()
         if page <= len(self.pages):
             found = of_typed(json.loads(gzip.decompress(self.pages[page - 1])))
@@ -370,7 +371,7 @@ class ReportInPages:
 
 
 class ReportsKept:
-    """What was made of reports, by what it was made of: anyone who asks for it again waits for the first one."""
+    """A cache of reports and their texts. Concurrent requests for one of them wait for the first to make it."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, ...], Future[Any]] = OrderedDict()
@@ -381,7 +382,7 @@ class ReportsKept:
         return self._once(("text", *key), lambda: gzip.compress(make().encode(), mtime=0))
 
     def in_pages(self, key: tuple[str, ...], make: Callable[[], PublicReport]) -> ReportInPages:
-        """A report of which pages show a part."""
+        """A report cut into pages."""
         return self._once(("pages", *key), lambda: ReportInPages.of(make()))
 
     def _once(self, key: tuple[str, ...], make: Callable[[], Any]) -> Any:

@@ -1,6 +1,6 @@
-"""Delivery of events to the receivers that a chary.toml names, and to no others, until they are taken.
+"""Delivery of events to the receivers that a chary.toml names, and to no others, with repeated tries.
 
-A receiver is a webhook or a mail; a subscription names one of either as its `webhook`.
+A receiver is a webhook or a mail address; the `webhook` of a subscription names either.
 """
 
 import json
@@ -27,28 +27,28 @@ from chary.service.store.tables import TOLD
 
 LOG: Final = logging.getLogger("chary.service")
 _SECONDS: Final = 5.0
-# After ten seconds again, then each time after twice as long, up to ten minutes: the last try comes after three days.
+# The pause before another try: from ten seconds, doubled up to ten minutes. The last try comes after three days.
 _FIRST: Final = 10.0
 _LONGEST_PAUSE: Final = 600.0
 _TRIES: Final = 440
-# Nobody else sends what one sends, for so long; who dies meanwhile is taken for dead then. A mail takes ten answers.
+# Seconds of a lease: after them another process may send the event. A mail waits for up to ten answers.
 _LEASE: Final = 60.0
 _AT_ONCE: Final = 50
 _JSON: Final = {"Content-Type": "application/json"}
 
 
 class AwayError(Exception):
-    """A receiver does not answer; of why nothing is reported, since that may hold its address."""
+    """A receiver does not answer. The reason is dropped, since it may contain the address."""
 
 
 class Receiver(Protocol):
-    """A receiver of events: `take` says whether it took the events; `AwayError` where nobody answers.
+    """A receiver of events: `take` returns whether it accepted an event, and raises `AwayError` if it does not answer.
 
-    `since` has the versions at which groups fired that the events report as cleared.
+    `since` has, for each group that the event reports as cleared, the version at which it fired.
     """
 
     def take(self, news: messages.News, since: Mapping[str, int], moment: int) -> bool:
-        """Tell it once."""
+        """Send the event once."""
 
 
 class Hook:
@@ -57,14 +57,16 @@ class Hook:
     def __init__(self, said: Webhook, secret: bytes) -> None:
         self._form, self._secret = said.form, secret
         self._url = said.url or (secret.decode() if said.form == "slack" else PAGERDUTY)
-        # No connection is kept: news are rare.
+        # No connection is kept open, since events are rare.
         alone = httpx.Limits(max_keepalive_connections=0)
         self._client = httpx.Client(timeout=_SECONDS, follow_redirects=False, trust_env=False, limits=alone)
-        # Of news that was taken in part: how many of its events. One that is repeated does no harm.
+        # How many POSTs of a partly accepted event were accepted. Repeating one does no harm.
         self._taken: dict[tuple[int, bool], int] = {}
 
     def take(self, news: messages.News, since: Mapping[str, int], moment: int) -> bool:
-        """Tell it: what was taken of the events before is left out. What takes long continues the next try."""
+        """Send the event, without the groups that were accepted before. If it takes too long, the next try goes on from
+        there.
+        """
         number, until = news["number"], time.monotonic() + _LEASE / 2
         which = (number, bool(news["acknowledged"]))
         for event in self._events(news, since)[self._taken.get(which, 0) :]:
@@ -81,11 +83,11 @@ class Hook:
 
     def _posted(self, event: Mapping[str, Any], number: int, moment: int) -> bool:
         body, named = json.dumps(event, sort_keys=True).encode(), f"chary_{number}"
-        # Of several events of one piece of news each has a key of its own.
+        # Events of PagerDuty have keys of their own in their bodies.
         headers = {"slack": {"webhook-id": named}, "pagerduty": {}}.get(self._form)
         headers = signed(self._secret, named, moment, body) if headers is None else headers
         try:
-            # Whatever else it answers is not read.
+            # The body of the answer is not read.
             with self._client.stream("POST", self._url, content=body, headers=headers | _JSON) as response:
                 return response.is_success
         except (httpx.HTTPError, httpx.InvalidURL):
@@ -99,7 +101,7 @@ class Post:
         self._said, self._password = said, password
 
     def take(self, news: messages.News, since: Mapping[str, int], moment: int) -> bool:
-        """Send it to all of them at once. Of several, one that the server refuses does not keep it from the others."""
+        """Send one mail to all addresses. A refused address does not keep it from the others."""
         said = self._said
         told = messages.mail(news, said.sender, said.to)
         try:
@@ -111,7 +113,7 @@ class Post:
                 if refused:
                     LOG.warning('{"event": "mail", "refused": %d, "of": %d}', len(refused), len(said.to))
                 return True
-        except OSError:  # whatever SMTP has to say is one
+        except OSError:  # all errors of SMTP are of this type
             raise AwayError from None
 
     @contextmanager
@@ -128,18 +130,18 @@ class Post:
             if said.user is not None:
                 server.login(said.user, self._password or "")
             yield server
-            with suppress(OSError):  # what was taken stays taken, however it ends
+            with suppress(OSError):  # an accepted mail stays accepted, however the connection ends
                 server.quit()
         finally:
             server.close()
 
 
 class Delivery:
-    """Sends what was reported.
+    """Sends the events of the feed.
 
-    Guarantee: to the receivers of the chary.toml alone, without following redirects; at least once, under an identity
-    of its own, so that one that comes twice is known. What clears an alert comes after what fired it. What is not taken
-    within three days stays in the feed. A receiver that is slow or away holds up no other one.
+    Guarantee: events go to the receivers of the chary.toml alone, without following redirects, and at least once. Each
+    has an identity, so that a repeated one is recognized. The clearing of an alert comes after its firing. An event
+    that is not accepted within three days stays in the feed. A slow or silent receiver delays no other one.
     """
 
     def __init__(self, config: ServiceConfig, store: ServiceStore, clock: Callable[[], float] | None = None) -> None:
@@ -153,32 +155,34 @@ class Delivery:
 
     @property
     def receivers(self) -> list[str]:
-        """The names of all that may be reported."""
+        """The names of all receivers."""
         return sorted(self._receivers)
 
     def tick(self) -> int:
-        """Send what is due; returns how many messages were taken."""
+        """Send what is due; returns how many events were accepted."""
         return sum(future.result() for future in self.begin())
 
     def begin(self) -> "list[Future[int]]":
-        """Begin to send what is due, to each receiver by itself; returns how many messages each of them took."""
+        """Start to send what is due, each receiver in a thread of its own; the futures hold how many events it
+        accepted.
+        """
         names = [row.webhook for row in self._store.rows(select(TOLD.c.webhook).distinct().where(*self._due()))]
         return self._workers.begin({name: partial(self._sent_in_turn, name) for name in names})
 
     def acknowledged(self, number: int) -> None:
-        """Tell also PagerDuty that somebody takes care of these events, if it was sent them."""
+        """Tell PagerDuty that this event is acknowledged, if it was sent there."""
         mine = TOLD.c.number == number, TOLD.c.webhook.in_(self._duties), TOLD.c.tries.between(1, _TRIES)
         self._store.change(update(TOLD).where(*mine).values(due=0.0, tries=0))
 
     def close(self, seconds: float) -> int:
-        """Send nothing more, and wait so long for what is on its way; returns to how many receivers something still is.
+        """Send nothing more, and wait this long for running threads; returns how many receivers still have one.
 
-        It is sent again by anyone who sends next.
+        Their events are sent again by the next process that sends.
         """
         return self._workers.close(seconds)
 
     def waiting(self) -> dict[str, tuple[int, int]]:
-        """Of each receiver how many events wait for it, and how many it never took."""
+        """For each receiver how many events wait for it, and how many it never accepted."""
         never = case((TOLD.c.tries > _TRIES, 1))
         counted = select(TOLD.c.webhook, func.count(TOLD.c.due).label("due"), func.count(never).label("never"))
         found = self._store.rows(counted.where(TOLD.c.webhook.is_not(None)).group_by(TOLD.c.webhook))
@@ -186,7 +190,7 @@ class Delivery:
         return none | {row.webhook: (row.due, row.never) for row in found}
 
     def _due(self) -> tuple[Any, ...]:
-        """What is sent now. A change of state waits for the one before it, so that none is taken in another order."""
+        """Conditions for events to send now. A change of an alert waits for the change before it, to keep the order."""
         before = TOLD.alias()
         held_up = (
             select(before.c.number)
@@ -198,7 +202,7 @@ class Delivery:
         return TOLD.c.due.is_not(None), TOLD.c.due <= now, or_(TOLD.c.kind.not_in(CHANGES), ~held_up)
 
     def _sent_in_turn(self, name: str) -> int:
-        """What was taken may have held up what is due now, so that is looked at again."""
+        """Send until nothing more is accepted: an accepted event may have been what another one waits for."""
         taken = 0
         try:
             while not self._workers.closing:
@@ -210,7 +214,7 @@ class Delivery:
                     break
         except AwayError:
             pass
-        except Exception as error:  # nothing is told of it but its kind: it is tried again
+        except Exception as error:  # only its type is logged; the event is sent again
             LOG.error('{"event": "delivery", "error": "%s"}', type(error).__name__)
         return taken
 
@@ -231,12 +235,12 @@ class Delivery:
         return taken
 
     def _done(self, row: Any, due: float | None) -> None:
-        """What becomes of events that were sent, unless something else became of them meanwhile."""
+        """Store the result of a try, unless another process changed the event meanwhile."""
         mine = TOLD.c.number == row.number, TOLD.c.tries == row.tries + 1, TOLD.c.due.is_not(None)
         self._store.change(update(TOLD).where(*mine).values(due=due))
 
     def _since(self, row: Any) -> dict[str, int]:
-        """At which version each group fired that is cleared now."""
+        """The version at which each group fired, for an event that reports groups as cleared."""
         if row.kind != CLEARED:
             return {}
         fired = select(TOLD).where(TOLD.c.standing == row.standing, TOLD.c.kind == FIRED)
@@ -245,5 +249,5 @@ class Delivery:
 
 
 def _pause(tried: int) -> float:
-    """So long until it is sent again, after this many times before this one."""
+    """Seconds until the next try, after this many tries before this one."""
     return min(_LONGEST_PAUSE, _FIRST * 2.0 ** min(tried, 10))

@@ -1,7 +1,4 @@
-"""Metrics as Prometheus reads them: what this process counted, and what is in the store that all processes share.
-
-Of calls their kind and whether they were refused, of alerts how many groups are active; never what came out.
-"""
+"""Metrics in the format of Prometheus: counters of this process, and figures from the store that processes share."""
 
 import json
 import os
@@ -25,7 +22,7 @@ FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class Figures:
-    """The metrics of one process, in a registry of their own; where there are several, they are reported together."""
+    """The metrics of one process, in a registry of their own; those of several processes are reported together."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -47,7 +44,7 @@ class Figures:
         )
 
     def told(self) -> bytes:
-        """All of them as Prometheus reads them, of every process that this one was begun with."""
+        """All metrics of all processes as Prometheus reads them."""
         if FOLDER not in os.environ:
             return generate_latest(self.registry)
         together = CollectorRegistry()
@@ -56,14 +53,14 @@ class Figures:
 
 
 class StoredFigures(Collector):
-    """What subscriptions and alerts do, and which events wait to be taken: read anew whenever they are asked for.
+    """Metrics of subscriptions, alerts and waiting events, read from the store at every scrape.
 
-    Every process reports the same, so they are counted once, whichever is asked.
+    Every process reports the same values, so they are left out of the sum over processes.
     """
 
     def __init__(self, datasets: ServedDatasets, book: StandingBook, feed: Feed, delivery: Delivery) -> None:
         self._datasets, self._book, self._feed, self._delivery = datasets, book, feed, delivery
-        # What a run is was said when it was opened, for ever.
+        # Cached, since the terms of a run never change.
         self._severities: dict[tuple[str, int], str | None] = {}
 
     def told(self) -> bytes:
@@ -123,7 +120,8 @@ class StoredFigures(Collector):
 
 
 def replayed(changes: Iterable[tuple[str, Iterable[str]]]) -> tuple[set[str], Tally[str]]:
-    """Which groups are active after these changes, and how many fired and cleared; without groups there is one.
+    """Which groups are active after these changes, and how often groups fired and cleared; an alert without groups
+    counts as one.
 
     >>> replayed([("fired", ["north", "south"]), ("cleared", ["north"])])
     ({'south'}, Counter({'fired': 2, 'cleared': 1}))

@@ -1,6 +1,6 @@
-"""Calls under way: each runs in a thread to its end, anyone who waits for it; one that takes long becomes a job.
+"""Calls under way: each runs in a thread to its end, whether or not a client waits; one that takes long becomes a job.
 
-A job is an idempotency key with a name: its answer is that of the ledger, in whichever process, also after a restart.
+A job names an idempotency key. Its answer is in the ledger, for every process and after a restart.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ from chary.service.core.problems import problem
 from chary.service.store.store import ServiceStore
 from chary.service.store.tables import JOBS
 
-# A process says so often that its jobs live; one that was silent three times is gone.
+# Seconds between heartbeats of a process; after three missing ones its jobs are interrupted.
 BEAT: Final = 5.0
 _FORGOTTEN: Final = 86_400.0
-# What is raised where the ledger has no answer: it may lack the run, too, or have another one in its place.
+# Errors of a ledger without the answer: it may lack the run, or have another one under its number.
 _UNANSWERED: Final = (RequestUnanswered, RequestConflict, BudgetExceeded, InvalidInput)
 _STOPS: Final = "the service stops; ask again later under the same key"
 
 
 @dataclass
 class Job:
-    """One call under way: its name, whose it is, what is asked, how far it is."""
+    """One call under way: its name, its analyst, the request, its progress."""
 
     name: str
     who: Principal
@@ -43,13 +43,13 @@ class Job:
     future: "Future[Any]" = field(default_factory=Future, repr=False)
 
     def reached(self, step: str) -> None:
-        """What the spine says of its progress."""
+        """Record the progress that the spine reports."""
         self.step = step
 
 
 @dataclass(frozen=True)
 class JobState:
-    """What is said of a job: "running", "done", "failed" or "interrupted"."""
+    """The public state of a job: "running", "done", "failed" or "interrupted"."""
 
     name: str
     dataset: str
@@ -61,10 +61,10 @@ class JobState:
 
 
 class Jobs:
-    """Runs calls, this many at once, those of all analysts in turn.
+    """Runs a limited number of calls at once, serving analysts in turn.
 
-    Guarantee: a call that has begun goes on when its client is gone; nothing is kept of an answer but what the ledger
-    keeps. Errors: `Refusal` with status 429 for more calls than one analyst may have, 503 for more than may wait.
+    Guarantee: a call that has started goes on when its client disconnects; only the ledger keeps its answer. Errors:
+    `Refusal` with status 429 for more calls than one analyst may have, 503 for a full queue.
     """
 
     def __init__(self, store: ServiceStore, threads: int, each: int) -> None:
@@ -77,9 +77,9 @@ class Jobs:
         self._lock = threading.Lock()
 
     def start(self, who: Principal, served: datasets.Served, wish: requests.Wish, request: str) -> Job:
-        """Begin a call."""
+        """Queue a call."""
         job = Job(secrets.token_hex(8), who, served, wish, request)
-        job.future.set_running_or_notify_cancel()  # from now on nobody who waits for it can call it off
+        job.future.set_running_or_notify_cancel()  # a waiting client cannot cancel it any more
         job.future.add_done_callback(lambda _: self._ended(job))
         with self._lock:
             if self._closed:
@@ -90,7 +90,7 @@ class Jobs:
         return job
 
     async def settled(self, job: Job, seconds: float) -> bool:
-        """Wait so long; whether it ended. A job that did not can be found by its name from now on."""
+        """Wait this long; returns whether the call ended. If not, it can be found as a job from now on."""
         waiting = asyncio.wrap_future(job.future)
         waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
         done, _ = await asyncio.wait({waiting}, timeout=seconds)
@@ -99,7 +99,7 @@ class Jobs:
         return bool(done)
 
     def found(self, name: str, who: Principal) -> JobState:
-        """A job of this analyst's, of a dataset that the token is for; `Refusal` with status 404 for any other."""
+        """A job of this analyst on a dataset that the token is for; `Refusal` with status 404 for any other."""
         rows = self._store.rows(select(JOBS).where(JOBS.c.job == name, JOBS.c.analyst == who.analyst))
         if not rows or not who.sees(rows[0].dataset):
             raise Refusal(404, "there is no job of that name")
@@ -111,10 +111,10 @@ class Jobs:
         return JobState(name, row.dataset, state, step, requests.Wish.of_written(row.asked), row.request, told)
 
     def replayed(self, state: JobState, served: datasets.Served, who: Principal) -> tuple[JobState, Any]:
-        """A job that ended, with its answer as the ledger has it; "interrupted" where the ledger has none.
+        """The state of a job that ended, with its answer from the ledger; "interrupted" if the ledger has none.
 
-        Guarantee: nothing is asked or charged, whichever of the ledger and this database was restored to an older
-        state. Errors: those of reading the ledger.
+        Guarantee: nothing is asked or charged, even if the ledger or this database was restored to an older state.
+        Errors: those of reading the ledger.
         """
         if state.state not in ("done", "interrupted"):
             return state, None
@@ -127,13 +127,13 @@ class Jobs:
         return replace(state, state="done"), found
 
     def beat(self) -> None:
-        """Say that the jobs of this process live, and forget those that ended a day ago."""
+        """Record that the jobs of this process are alive, and drop those that ended a day ago."""
         for job in list(self._kept.values()):
             self._told(job, step=job.step)
         self._store.change(delete(JOBS).where(JOBS.c.touched < self._store.now() - _FORGOTTEN))
 
     def close(self, seconds: float) -> int:
-        """Begin nothing more and wait so long for what runs; returns how many calls are still running."""
+        """Start nothing more, and wait this long for running calls; returns how many are still running."""
         with self._lock:
             self._closed = True
             waiting = self._turns.all()
@@ -148,7 +148,7 @@ class Jobs:
         with self._lock:
             job = self._turns.next()
         if job is None:
-            return  # what waited was given back, since the service stops
+            return  # the queue was emptied, since the service stops
         try:
             found = self._run(job)
         except BaseException as error:

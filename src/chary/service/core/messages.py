@@ -1,7 +1,7 @@
-"""Events as they are read elsewhere: in the forms of webhooks, as a mail, as Atom and as a JSON feed.
+"""Events for other systems: bodies for webhooks, mails, Atom and JSON Feed.
 
-What is reported is public: which question, which version, which groups changed, and which call has the answer; never
-the answer. Names and notes are other people's words: they stand in one line, cut, and are markup nowhere.
+An event is public: it names the subscription, the version, the groups that changed and the call that has the answer; it
+never contains the answer. Names and notes are written by analysts: they are cut to one line, and escaped.
 """
 
 import hashlib
@@ -19,19 +19,19 @@ from chary.service.core.alerts import ANSWER, CHANGES, CLEARED
 News = Mapping[str, Any]
 """One piece of events as `alerts.told` has it."""
 
-# What joins letters into one sign is printed by no sign of its own.
+# Joiners are not printable by themselves, but belong to the letters they join.
 _JOINERS: Final = "\u200c\u200d"
-# A title is read at a glance; PagerDuty takes 1,024 characters, mails of one line 998 bytes.
+# The length of a title; PagerDuty takes 1,024 characters, a line of a mail 998 bytes.
 _TITLE: Final = 200
 _LONGEST: Final = 1_000
-# How much something matters, and in which color that is shown.
+# Severities and their colors.
 _COLORS: Final = {"info": "#2e75b6", "warning": "#d9822b", "critical": "#c23030"}
-# So many groups are named, and the others counted.
+# The number of groups that are named; the others are counted.
 _GROUPS: Final = 20
 
 
 def one_line(said: object, most: int = _LONGEST) -> str:
-    """A text as one line of at most this many characters, without what is not printed: no line ends, no controls.
+    """A text as one line of at most this many characters, without line ends and control characters.
 
     >>> one_line("a\\r\\nBcc: b"), one_line("\\x1b[31m\\u202egnp"), one_line("abcdef", 4)
     ('a Bcc: b', '[31m gnp', 'abc…')
@@ -42,7 +42,7 @@ def one_line(said: object, most: int = _LONGEST) -> str:
 
 
 def identity(news: News) -> str:
-    """What no other events of any service is called.
+    """A globally unique identifier of an event.
 
     >>> identity({"standing": "0123456789abcdef", "number": 7})
     'chary.0123456789abcdef.7'
@@ -51,7 +51,7 @@ def identity(news: News) -> str:
 
 
 def severity(news: News) -> str:
-    """How much it matters: what the alert says, if it says it; an answer that was asked for anyway is for information.
+    """The severity of an event: that of its alert if it has one, otherwise info for an answer and warning for all else.
 
     >>> severity({"kind": "fired", "severity": "critical"}), severity({"kind": "ended"}), severity({"kind": "answer"})
     ('critical', 'warning', 'info')
@@ -61,7 +61,7 @@ def severity(news: News) -> str:
 
 
 def title(news: News) -> str:
-    """What happened, in a line.
+    """What happened, in one line.
 
     >>> told = {"dataset": "visits", "standing": "0123456789abcdef", "kind": "fired", "severity": "critical"}
     >>> title(told | {"note": "evening peak", "groups": ["north", "south"]})
@@ -75,7 +75,7 @@ def title(news: News) -> str:
 
 
 def particulars(news: News) -> dict[str, str]:
-    """What there is to know, by its name.
+    """The details of an event, by label.
 
     >>> particulars({"standing": "01", "dataset": "visits", "kind": "hit", "version": 3, "call": 9, "detail": ""})
     {'dataset': 'visits', 'subscription': '01', 'version': '3', 'call with the answer': '9'}
@@ -104,9 +104,9 @@ _GOOD: Final = "#2f9e44"
 
 
 def chat(news: News) -> dict[str, Any]:
-    """A message for an incoming webhook of Slack, in the fields that Mattermost and Rocket.Chat read as well.
+    """A message for an incoming webhook of Slack, in fields that Mattermost and Rocket.Chat read as well.
 
-    Guarantee: it names nobody and calls nobody, whatever a note says: `<!channel>` and `@channel` are plain text.
+    Guarantee: it mentions and notifies nobody, whatever a note contains: `<!channel>` and `@channel` are plain text.
 
     >>> said = {"dataset": "visits", "standing": "01", "kind": "fired", "note": "<!channel> & @here", "version": 3}
     >>> chat(said | {"call": 9, "detail": "", "time": "2026-01-01T00:00:00Z"})["text"]
@@ -123,22 +123,22 @@ def chat(news: News) -> dict[str, Any]:
 
 
 def _unmarked(text: str) -> str:
-    # An invisible space keeps others than Slack from calling everybody; Slack calls nobody without its brackets.
+    # An invisible space keeps other chats from notifying everybody; Slack notifies nobody without brackets.
     return html.escape(text, quote=False).replace("@", "@\u200b")
 
 
 class Happening(NamedTuple):
-    """From when until when one group was active: what a resolve closes is what its trigger opened."""
+    """The versions at which a group fired and cleared: a resolve closes the incident that its trigger opened."""
 
     group: str
     since: int
 
 
 def events(news: News, since: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The events of PagerDuty's Events API v2, one for each group, without their routing keys.
+    """The events for PagerDuty's Events API v2, one for each group, without their routing keys.
 
-    `since` has the version at which each group fired that is cleared now. An event that comes twice is known by its
-    `dedup_key`: the same one opens nothing more, and what clears, or is acknowledged, has that of what fired.
+    `since` has, for each group that is cleared, the version at which it fired. The `dedup_key` makes repeated events
+    harmless. The resolve or acknowledgement of an incident has the key of its trigger.
 
     >>> said = {"dataset": "visits", "standing": "01", "kind": "fired", "groups": ["north"], "version": 3, "call": 9}
     >>> said |= {"detail": "", "time": "2026-01-01T00:00:00Z", "number": 1}
@@ -157,7 +157,7 @@ def _event(news: News, happening: Happening, *, changed: bool) -> dict[str, Any]
     told: dict[str, Any] = {"summary": title(of_one), "source": one_line(news["dataset"]), "severity": severity(news)}
     told |= {"timestamp": _moment(news).isoformat(), "component": news["standing"], "class": news["kind"]}
     told |= {"group": one_line(happening.group)} if happening.group else {}
-    # What is no change of a group is an incident of its own.
+    # An event that is no change of a group is an incident of its own.
     which = [happening.group, happening.since] if changed else [news["kind"], "news", news["number"]]
     key = f"chary.{news['standing']}.{hashlib.sha256(json.dumps(which).encode()).hexdigest()[:32]}"
     taken_care_of = "acknowledge" if news.get("acknowledged") else "trigger"
@@ -167,11 +167,11 @@ def _event(news: News, happening: Happening, *, changed: bool) -> dict[str, Any]
     }
 
 
-# Mail, and what feed readers read.
+# Mails and feeds.
 
 
 def mail(news: News, sender: str, to: Iterable[str]) -> EmailMessage:
-    """A mail in plain text. Its Message-ID is that of the events: who gets it twice has it once.
+    """A mail in plain text. Its Message-ID is that of the event, so that a repeated mail is recognized.
 
     >>> said = {"dataset": "visits", "standing": "01", "kind": "fired", "note": "peak", "version": 3, "call": 9}
     >>> said |= {"detail": "", "number": 1, "time": "2026-01-01T00:00:00Z"}
@@ -187,7 +187,7 @@ def mail(news: News, sender: str, to: Iterable[str]) -> EmailMessage:
 
 
 def words(news: News) -> str:
-    """What there is to know, a line each, after what happened.
+    """What happened, and then its details, one a line.
 
     >>> told = {"dataset": "visits", "standing": "01", "kind": "hit", "version": 3, "call": 9, "detail": ""}
     >>> print(words(told).splitlines()[2:])

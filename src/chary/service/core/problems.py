@@ -1,5 +1,4 @@
-"""Errors as a service reports them: problem details in the fields of a body, and on its page in the labels of a
-form."""
+"""Problem details: errors in terms of JSON fields for routes, and of form labels for pages."""
 
 from typing import Any, Final
 
@@ -29,7 +28,7 @@ class Fields(Language):
         return f'"{said.name}": {self._value(said)}' if said.text else f'"{said.name}"'
 
     def _call(self, called: Called) -> str | None:
-        """The body of a query or a call; in place of a run its number."""
+        """The body of a query or a call; a run is replaced by its number."""
         if called.name in OF_A_RUN:
             return self._body(called.arguments) if called.arguments else None
         match called.name:
@@ -116,7 +115,7 @@ class Labels(Language):
         return name + (f" ({', '.join(map(self.field, called.arguments))})" if called.arguments else "")
 
     def name(self, name: str) -> str:
-        """A field as its label has it."""
+        """A field by its label."""
         return name.replace("_", " ")
 
 

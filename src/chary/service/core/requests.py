@@ -25,16 +25,16 @@ from chary.service.core.datasets import Served, SharedAnswers
 from chary.service.core.problems import FIELDS
 from chary.session import Quote, Session
 
-# What is asked through the service, as JSON that can be kept and asked again: a call, a run, a question to a run.
+# Requests as JSON that can be stored and asked again: a call, an opening of a run, a question to a run.
 
 Action = Literal["ask", "start", "question", "lesson"]
 
 
 @dataclass(frozen=True)
 class Wish:
-    """Something to be asked: `body` is a call, or the words of a question to the run of that number, or of a lesson.
+    """A request: `body` is a call, or the words of a question to the run with that number, or a lesson for it.
 
-    `blocks` are those that a call reads, of a dataset whose budget renews, if they are said: since which, until which.
+    `blocks` are the blocks that a call reads, from `since` until `until`, in a dataset whose budget renews.
 
     >>> Wish("ask", {"kind": "test", "query": {"kind": "count"}, "above": 5, "epsilon": "0.1"}).kind
     'test'
@@ -47,26 +47,26 @@ class Wish:
 
     @classmethod
     def of_body(cls, action: Action, body: Mapping[str, Any]) -> "Wish":
-        """Of a body that says next to its call which blocks that reads."""
+        """The request of a body that names its blocks next to its call."""
         call = {name: value for name, value in body.items() if name != "blocks"}
         return cls(action, call, blocks=body.get("blocks"))
 
     @property
     def kind(self) -> str:
-        """Its kind, as metrics count it; unknown kinds have one name."""
+        """Its kind in metrics; all unknown kinds share one name."""
         if self.action in ("question", "lesson"):
             return self.action
         named = current_kind(str(self.body.get("kind")))
         return named if named in kinds() else "unknown"
 
     def written(self) -> dict[str, Any]:
-        """As JSON, from which `of_written` makes an equal one."""
+        """As JSON, which `of_written` reads."""
         blocks = {} if self.blocks is None else {"blocks": self.blocks}
         return {"action": self.action, "body": dict(self.body), "run": self.run} | blocks
 
     @classmethod
     def of_written(cls, written: str) -> "Wish":
-        """The request that was kept."""
+        """Read what `written` returned."""
         said = json.loads(written)
         return cls(said["action"], current(said["body"]), said["run"], said.get("blocks"))
 
@@ -81,8 +81,8 @@ def fulfilled(
     *,
     begins: int | None = None,
 ) -> Any:
-    """The answer, or the run that was opened; under an idempotency key that came before the stored one, for free. With
-    `begins` a question begins this many rounds of a growing sparse vector at most.
+    """The answer, or the run that was opened; a repeated idempotency key replays the stored answer for free. With
+    `begins` a question begins at most this many rounds of a growing sparse vector.
 
     Errors: those of the call, of `shown_call`, and of `run_shown` for a run.
     """
@@ -103,10 +103,10 @@ def fulfilled(
 
 
 def in_blocks(session: Session, said: Any) -> Session:
-    """The session of the blocks that are said, `{"since": ..., "until": ...}`; where none are, that of all.
+    """The session of these blocks, `{"since": ..., "until": ...}`; without blocks the session of all.
 
-    Errors: `InvalidParameter` for anything else, for what names no block, and where the budget does not renew;
-    `InvalidQuery` for blocks that may not be read.
+    Errors: `InvalidParameter` for another form, for an unknown block, and if the budget does not renew; `InvalidQuery`
+    for blocks that may not be read.
     """
     if said is None:
         return session
@@ -131,8 +131,9 @@ _BLOCKS_ASKED: Final = re.compile(r"session\.blocks\('([^']+)', '([^']+)'\)")
 
 
 def shown_call(served: Served, who: Principal, session: Session, body: Mapping[str, Any]) -> Call[Any]:
-    """The call of a body. `NotWithheld` where it continues a call that is not shown to somebody, as for one that is
-    not there. So nobody learns, takes or publishes what another analyst's call withheld, or copies its histogram."""
+    """The call of a body. `NotWithheld` if it continues a call that this analyst is not shown, as for a call that does
+    not exist: so nobody learns, takes or publishes what another analyst's call withheld, or copies its histogram.
+    """
     call = read_shown(body)
     for name in EARLIER:
         earlier = getattr(call, name, None)
@@ -142,7 +143,7 @@ def shown_call(served: Served, who: Principal, session: Session, body: Mapping[s
 
 
 def read_shown(body: Mapping[str, Any]) -> Call[Any]:
-    """The call of a body; a refusal shows what its field may be, where the body would be right with that."""
+    """The call of a body; an error about one field names its valid values, if the rest of the body is valid."""
     try:
         return read(body)
     except CharyError as error:
@@ -169,7 +170,7 @@ def opening(call: Call[Any]) -> Opening[Any]:
 
 
 def readable_kinds() -> dict[str, type[Call[Any]]]:
-    """The kinds of call that JSON can say: all but those that bring code of their author's."""
+    """The kinds of call that JSON can express: all but those that contain code of their author."""
     return {
         name: kind
         for name, kind in sorted(kinds().items())
@@ -178,7 +179,7 @@ def readable_kinds() -> dict[str, type[Call[Any]]]:
 
 
 def run_shown(served: Served, who: Principal, session: Session, number: int) -> Run[Any, Any]:
-    """The run of that number; `NotWithheld` for one that is not shown to somebody, as for one that is not there."""
+    """The run with that number; `NotWithheld` for one that this analyst is not shown, as for an unknown one."""
     try:
         record = numbered(session.spine, number)
     except NotWithheld:
@@ -189,7 +190,7 @@ def run_shown(served: Served, who: Principal, session: Session, number: int) -> 
 
 
 def taught_run(served: Served, who: Principal, session: Session, number: int) -> HistogramRun:
-    """The same for a run that is taught; `InvalidQuery` for others."""
+    """The same for a run that takes lessons; `InvalidQuery` for any other."""
     run = run_shown(served, who, session, number)
     if not isinstance(run, HistogramRun):
         raise InvalidQuery(f"a run of {run.kind} is not taught: public histograms are")
@@ -210,7 +211,7 @@ _OF_LESSON: Final = ("where", "low", "high")
 
 
 def words_of(run: Run[Any, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """The words of a question to a run, from JSON; `InvalidParameter` for others than it knows and for missing ones."""
+    """The words of a question to a run, from JSON; `InvalidParameter` for unknown and for missing ones."""
     known = run.words
     allowed = [*known, *run_of(run.kind).beside]
     missing = [name for name, word in known.items() if word.default is inspect.Parameter.empty and name not in said]
@@ -239,7 +240,7 @@ def _query(value: Any, name: str) -> Any:
     return query_of(value)
 
 
-# A question to a run is made of words: the type of each, as of a field of a call, and what it means.
+# A question to a run consists of words; each has a type, like a field of a call, and a description.
 ANY: Final = replace(fields.TEXT, check=lambda value, _: value)
 _ALGORITHM: Final = 'A call, such as {"kind": "test", "query": {"kind": "count"}, "above": 500, "hits": 20}.'
 WORDS: Final[Mapping[str, tuple[fields.FieldType, str]]] = {
@@ -256,7 +257,7 @@ WORDS: Final[Mapping[str, tuple[fields.FieldType, str]]] = {
     ),
 }
 
-# The bodies of calls as JSON schemas, made from their declarations: a new kind of call appears by itself.
+# JSON schemas of calls, made from their declarations, so that a new kind of call needs no change here.
 
 _PLACE: Final = "#/components/schemas/{model}"
 _RANGE: Final = _PLACE.format(model="BlockRange")
@@ -270,7 +271,7 @@ BLOCK_RANGE: Final = {
 
 
 def call_schemas() -> dict[str, dict[str, Any]]:
-    """A schema for each kind that JSON can say, by the name of its class, and those that they share."""
+    """A schema for each kind of call that JSON can express, by the name of its class, and the schemas they share."""
     found: dict[str, dict[str, Any]] = {}
     for name, kind in readable_kinds().items():
         schema = adapter(kind).json_schema(ref_template=_PLACE, mode="validation")
@@ -292,11 +293,11 @@ def calls_schema(*, openings: bool) -> dict[str, Any]:
     }
 
 
-# Answers, runs and quotes as a service tells them: figures for everybody, and for chary's own client typed values.
+# Answers, runs and quotes as JSON: figures for any client, and typed values for chary's own.
 
 
 def finite(value: Any) -> Any:
-    """A value without what JSON has no word for: infinite figures are reported as nothing.
+    """A value for JSON: infinite figures become null.
 
     >>> finite({"reached": float("inf"), "left": 0.5})
     {'reached': None, 'left': 0.5}
@@ -309,7 +310,7 @@ def finite(value: Any) -> Any:
 
 
 def told_result(found: Any, session: Session, *, typed: bool) -> dict[str, Any]:
-    """What was answered or opened, with its cost; `typed` adds what the client makes an equal answer of."""
+    """An answer or an opened run, with its cost; `typed` adds what the client needs to rebuild an equal answer."""
     if isinstance(found, Run):
         return told_run(found, session, typed=typed)
     if not isinstance(found, Answer):
@@ -319,7 +320,7 @@ def told_result(found: Any, session: Session, *, typed: bool) -> dict[str, Any]:
 
 
 def told_run(run: Run[Any, Any], session: Session, *, typed: bool) -> dict[str, Any]:
-    """A run: its number, how it is asked, what is public of it."""
+    """A run: its number, the words of its questions, its public state."""
     spent = run.spent
     told: dict[str, Any] = {"run": run.call, "kind": run.kind, "charged": spent.share}
     told |= {"words": list(run.words), "left": session.remaining.share, "state": told_state(run)}
@@ -327,7 +328,7 @@ def told_run(run: Run[Any, Any], session: Session, *, typed: bool) -> dict[str, 
 
 
 def told_state(run: Run[Any, Any]) -> dict[str, Any]:
-    """The figures among what is public of a run: numbers, strings and truths, by name."""
+    """The numbers, strings and booleans of the public state of a run, by name."""
     state = run.state
     names = [name for name in dir(type(state)) if not name.startswith("_") and _is_figure(state, name)]
     names += [name for name in vars(state) if not name.startswith("_")] if hasattr(state, "__dict__") else []
@@ -336,7 +337,7 @@ def told_state(run: Run[Any, Any]) -> dict[str, Any]:
 
 
 def told_quote(found: Quote, *, alternatives: bool, typed: bool) -> dict[str, Any]:
-    """The figures of a quote; what else would do only where it was asked for, since that takes a second."""
+    """The figures of a quote; alternatives only on request, since they take a second."""
     plain = found if alternatives else Quote(**{**vars(found), "compared": None})
     told: dict[str, Any] = finite(plain.as_dict()) | {"says": [spoken(line, FIELDS) for line in plain.lines()]}
     return told | ({"typed": in_typed(found)} if typed else {})

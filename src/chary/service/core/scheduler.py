@@ -1,4 +1,4 @@
-"""Asking subscriptions: each once about every version of its rows, anyone who asks, whatever is interrupted."""
+"""The scheduler of subscriptions: asks each of them once about every version of its rows."""
 
 import logging
 from collections import defaultdict
@@ -30,14 +30,14 @@ from chary.session import Quote, Session
 
 LOG: Final = logging.getLogger("chary.service")
 WEEK: Final = 7 * 86_400.0
-# It says that it runs out when so many weeks are left at the rate so far, which takes some hits and an hour to be one.
+# A warning comes when this many weeks are left at the rate so far; a rate needs some hits and an hour.
 WARNING_WEEKS: Final = 8.0
 _HITS_FOR_RATE: Final = 3
 _SECONDS_FOR_RATE: Final = 3_600.0
-# Seconds: so long at most until one that failed is asked again. It is told from so many failures in a row on.
+# The longest pause in seconds after a failure, and the number of failures in a row that makes an event.
 _LONGEST_PAUSE: Final = 600.0
 _FAILURES_TOLD: Final = 3
-# The questions of so many datasets are asked at once.
+# Datasets whose subscriptions are asked at once.
 _DATASETS: Final = 64
 _TOO_SMALL: Final = "one answer could cost more than this share: give it a larger one"
 _ALONE: Final = (
@@ -46,7 +46,7 @@ _ALONE: Final = (
 
 
 class Failures(NamedTuple):
-    """How often in a row a question could not be asked, and before when it is not tried again."""
+    """How often in a row a subscription could not be asked, and the time before which it is not tried again."""
 
     times: int
     until: float
@@ -57,16 +57,16 @@ _NO_FAILURE: Final = Failures(0, 0.0)
 
 @dataclass(frozen=True)
 class StandingRunner:
-    """Asks what is due.
+    """Asks the subscriptions that are due.
 
-    Guarantee: each version at most once, under an idempotency key made of the question and the version. So two
-    processes, or one that was killed in between, ask and pay once, and what it found is reported once. At appends it is
-    asked about every version in order, with the rows as of that version, also where several came meanwhile. A version
-    that stays out is reported as "skipped", with the reason. It never takes more than the part of the question: what
-    could cost more ends it. What calls were charged that failed or were killed counts too: the ledger has it.
+    Guarantee: each version is asked about at most once, under an idempotency key made of the subscription and the
+    version. So two processes, or one that is killed and restarted, pay once and add one event. A subscription at
+    appends is asked about every version in order, with the rows as of that version. A version that is left out has an
+    event "skipped" with the reason. The charges never exceed its share: a subscription ends before a call that could
+    exceed it. Calls that failed or were killed count with what the ledger charged them.
 
-    A version stays out where it came during a pause, and where the source cannot tell its rows from later ones. It
-    stays out, too, where somebody else asked the run about later ones meanwhile.
+    A version is left out if it came during a pause, if the source cannot tell its rows from later ones, or if the run
+    was asked about a later version meanwhile.
     """
 
     datasets: ServedDatasets
@@ -79,9 +79,10 @@ class StandingRunner:
     workers: Workers = field(default_factory=lambda: Workers(_DATASETS), repr=False)
 
     def stand(self, served: Served, who: Principal, wish: Wish, quoted: Quote, **said: Any) -> StandingQuestion:
-        """A new subscription: at appends about every version after the one of now, at times also about that.
+        """Make a subscription. At appends it is asked about the versions after the current one, at times also about
+        that one.
 
-        Errors: `InvalidParameter` where not even one answer fits into its fraction, and for a token of an issuer.
+        Errors: `InvalidParameter` if its share does not pay for one answer, and for the token of an issuer.
         """
         if not self.tokens.keeps(who.token):
             raise InvalidParameter(
@@ -97,13 +98,13 @@ class StandingRunner:
         return self.book.add(who, served.name, wish, known, **said)
 
     def tick(self) -> int:
-        """Ask everything that is due; returns how many were asked."""
+        """Ask all subscriptions that are due; returns how many calls were made."""
         return sum(future.result() for future in self.begin())
 
     def begin(self) -> "list[Future[int]]":
-        """Begin to ask everything that is due, each dataset by itself: one that takes long holds no other one up.
+        """Start to ask what is due, each dataset in a thread of its own, so that a slow one delays no other.
 
-        A dataset whose questions are still being asked is left alone. Returns how many were asked, of each dataset.
+        A dataset with a running thread is left alone. Each future holds the number of calls made.
         """
         due: dict[str, list[StandingQuestion]] = defaultdict(list)
         for each in self.book.all(active=True):
@@ -111,11 +112,11 @@ class StandingRunner:
         return self.workers.begin({dataset: partial(self._ask_all, each) for dataset, each in due.items()})
 
     def close(self, seconds: float) -> int:
-        """Begin nothing more and wait so long for what runs; returns how many datasets are still being asked."""
+        """Start nothing more, and wait this long for running threads; returns how many datasets still have one."""
         return self.workers.close(seconds)
 
     def _ask_all(self, subscriptions: list[StandingQuestion]) -> int:
-        """Ask each about every version that is due; rows may arrive in between. How many were asked."""
+        """Ask each about every version that is due, also about new ones; returns how many calls were made."""
         asked = 0
         for standing in subscriptions:
             while not self.workers.closing and self._tried(standing):
@@ -123,7 +124,7 @@ class StandingRunner:
         return asked
 
     def _tried(self, standing: StandingQuestion) -> bool:
-        """What goes wrong with one holds up no other one."""
+        """Whether a call was made; an error is logged, so that the other subscriptions are asked all the same."""
         try:
             return self._asked(standing)
         except Exception as error:
@@ -139,11 +140,11 @@ class StandingRunner:
             self.book.look(standing, now)
             return False
         try:
-            # No rows arrive meanwhile: those of now are the ones of the version under which it is written down.
+            # Appends are locked out, so the rows read are those of the version that is recorded.
             with served.growing, self.book.held(rows_of(served.name)):
                 return self._asked_about(served, standing, version_of(served))
         except Refusal:
-            return False  # another process asks, or adds rows: with the next tick
+            return False  # another process asks or appends: try again at the next tick
 
     def _asked_about(self, served: Served, standing: StandingQuestion, latest: int) -> bool:
         taken = self.book.take(standing.standing)
@@ -156,7 +157,7 @@ class StandingRunner:
             taken = self.feed.skip(taken, taken.missed, "it was paused")
         try:
             self._ask(served, taken, latest)
-        except Exception as error:  # the next ones have their turn
+        except Exception as error:  # the other subscriptions still have their turn
             self._failed(taken, taken.next(latest), error)
         else:
             self.failures.pop(taken.standing, None)
@@ -168,7 +169,7 @@ class StandingRunner:
             self._end(standing, version, "its token is not valid any more")
             return
         now = served.acting(who)
-        # What was answered before a kill is told again by the ledger, which reads nothing.
+        # A call that was answered before a crash is replayed from the ledger, without reading rows.
         earlier, session = version < latest and not self.answers.has(now, key_of(standing, version)), now
         try:
             if earlier or _has_window(now, standing):
@@ -182,10 +183,10 @@ class StandingRunner:
                 self._unpaid(now, standing, version, "the next answer could cost more than is left of its part")
                 return
             key = key_of(standing, version)
-            begins = int(quoted.most != Amount(0))  # what is open when it is quoted may have ended when it is asked
+            begins = int(quoted.most != Amount(0))  # a round that is open at the quote may have ended at the call
             answer = fulfilled(self.answers, served, who, session, standing.wish, key, begins=begins)
         except InvalidInput as error:
-            if earlier:  # it may still be asked about later versions
+            if earlier:  # later versions may still be possible
                 self.feed.skip(standing, version, str(error))
                 self.book.keep(standing.standing)
             else:
@@ -199,8 +200,9 @@ class StandingRunner:
             self._answered(session, told, version, answer, quoted)
 
     def _failed(self, standing: StandingQuestion, version: int, error: Exception) -> None:
-        """It is asked again, each time after twice as long, and soon says so. Of an error that chary did not raise on
-        purpose only its kind is reported."""
+        """Schedule another try, after a pause that doubles each time, and add an event from the `_FAILURES_TOLD`-th
+        failure on. The event has the message of an error of chary, and only the type of any other.
+        """
         LOG.error('{"event": "standing", "error": "%s"}', type(error).__name__)
         before = self.failures.get(standing.standing, _NO_FAILURE)
         failed = Failures(before.times + 1, self.book.clock() + min(_LONGEST_PAUSE, 2.0**before.times))
@@ -213,10 +215,11 @@ class StandingRunner:
     def _charged(
         self, session: Session, standing: StandingQuestion, about: int | None = None, parts: Parts | None = None
     ) -> tuple[Amount, int]:
-        """What the ledger charged for it, also where a call failed or was killed, and what that added to the basic
-        account. The answer about a version does not count, since it is replayed for free. Rounds that were begun for it
-        do not count: they may be over. Where the budget renews it is what the most expensive block was charged, or the
-        most expensive of the blocks that are asked about next."""
+        """What the ledger charged the subscription, including calls that failed or were killed, and its part in the
+        basic account. Left out are the answer about this version, which is replayed for free, and rounds that were
+        reserved for it, which may be over. If the budget renews: the charge of the most expensive block, among those
+        asked about next if `parts` are given.
+        """
         spine = session.spine
         if spine.blocks is not None:
             again, keys = None if about is None else key_of(standing, about), key_of(standing, "")
@@ -236,7 +239,9 @@ class StandingRunner:
     def _answered(
         self, session: Session, standing: StandingQuestion, version: int, answer: Answer, quoted: Quote
     ) -> None:
-        """`standing` has what it was charged by now. What a histogram says alone is under no call of its own."""
+        """Add the events of an answer and store the counts; `standing` has its current charge. An answer of a histogram
+        alone, without a check against the rows, makes no call.
+        """
         alone = isinstance(answer, WeightedAnswer) and not answer.verified
         for news in [News("unverified", 0, None, _ALONE)] if alone else outcomes(session, standing, version, answer):
             self.feed.add(standing, news)
@@ -249,7 +254,7 @@ class StandingRunner:
         self.book.keep(standing.standing, version=version, looked=self.book.clock(), **done)
 
     def _unpaid(self, session: Session, standing: StandingQuestion, version: int, why: str) -> None:
-        """What cannot be paid ends it, unless later versions are asked of other blocks."""
+        """End a subscription that cannot pay; if later versions read other blocks, only skip this one."""
         if _moves_on(session, standing):
             self.feed.skip(standing, version, why)
             self.book.keep(standing.standing, looked=self.book.clock())
@@ -262,7 +267,7 @@ class StandingRunner:
 
 
 def _within(session: Session, share: Fraction, quoted: Quote, charged: tuple[Amount, int]) -> bool:
-    """Whether the next answer stays within the part of a question whatever comes out: of each account that counts."""
+    """Whether the next answer keeps the subscription within its share in every account, whatever its outcome."""
     accounts, (amount, basic) = session.spine.accounts(), charged
     if quoted.ends_free_misses:
         accounts = accounts.told_alone()
@@ -270,9 +275,9 @@ def _within(session: Session, share: Fraction, quoted: Quote, charged: tuple[Amo
 
 
 def opened(served: Served, who: Principal, wish: Wish, name: str) -> tuple[Wish, Run[Any, Any] | None]:
-    """What stands for a call: of an alert the question to its run, which is opened; of anything else the call.
+    """What a subscription asks: for an alert a question to its run, which is opened here; otherwise the call itself.
 
-    Guarantee: under one name an alert is opened once, whatever is interrupted. Opening is free.
+    Guarantee: an alert is opened once under each name, also after an interruption. Opening is free.
     """
     call = _alert_of(wish)
     if call is None:
@@ -282,13 +287,13 @@ def opened(served: Served, who: Principal, wish: Wish, name: str) -> tuple[Wish,
 
 
 def _alert_of(wish: Wish) -> Alert | None:
-    """The alert that is to be opened; None for anything else that is to stand."""
+    """The alert that a request opens; None for any other request."""
     call = read(wish.body) if wish.action == "ask" else None
     return call if isinstance(call, Alert) else None
 
 
 def check_change_fits(served: Served, wish: Wish, share: Fraction, quoted: Quote) -> None:
-    """Refuse an alert of which not even one change fits into the fraction, before it is opened."""
+    """Refuse an alert, before it is opened, whose share does not pay for one change."""
     call = _alert_of(wish)
     if call is not None and quoted.later_hit is not None:
         parts = call.counted.reach(served.session.spine.rows.neighbor_relation)
@@ -297,18 +302,18 @@ def check_change_fits(served: Served, wish: Wish, share: Fraction, quoted: Quote
 
 
 def version_of(served: Served) -> int:
-    """The version of the rows; 0 where they never grew, and their size is secret."""
+    """The current version of the rows; 0 if they never grew, since their size is secret then."""
     versions = served.session.versions
     return versions[-1].number if versions else 0
 
 
 def key_of(standing: StandingQuestion, version: int | str) -> str:
-    """The idempotency key under which it is asked about a version of its rows; without one, how all of them begin."""
+    """The idempotency key of a subscription for a version; with an empty version the prefix of all its keys."""
     return standing_key(standing.standing, version)
 
 
 def quote_of(served: Served, who: Principal, session: Session, wish: Wish) -> Quote:
-    """What it would cost to ask it now; what cannot be asked is refused as if it were."""
+    """The cost of asking it now; raises what asking it would raise."""
     if wish.action == "question":
         run = run_shown(served, who, session, wish.run or 0)
         return run.quote(**words_of(run, wish.body))
@@ -316,13 +321,15 @@ def quote_of(served: Served, who: Principal, session: Session, wish: Wish) -> Qu
 
 
 def _has_window(session: Session, standing: StandingQuestion) -> bool:
-    """Whether it is an alert whose window ends as the version came, which reading the rows of then says."""
+    """Whether it is an alert at appends with a window that ends when the version came: then rows are read as of the
+    version.
+    """
     run = alert_run(session, standing) if standing.every == APPEND else None
     return run is not None and run.opened.window is not None and "at" not in standing.wish.body
 
 
 def _moves_on(session: Session, standing: StandingQuestion) -> bool:
-    """Whether the blocks that it reads leave what it reads as time goes on, so that what is spent there comes back."""
+    """Whether later versions read later blocks, so that the blocks spent now are left behind."""
     spine = session.spine
     if spine.blocks is None:
         return False
@@ -333,7 +340,7 @@ def _moves_on(session: Session, standing: StandingQuestion) -> bool:
 
 
 def outcomes(session: Session, standing: StandingQuestion, version: int, answer: Answer) -> list[News]:
-    """What is said of an answer: of an alert which groups fired and which cleared, of anything else that it hit."""
+    """The events of an answer: for an alert which groups fired and which cleared, otherwise whether it is a hit."""
     run = alert_run(session, standing)
     if run is not None and isinstance(answer, (AlertAnswer, AlertAnswers)) and answer.hit:
         severity, note = run.opened.severity, run.opened.note
@@ -347,19 +354,19 @@ def outcomes(session: Session, standing: StandingQuestion, version: int, answer:
 
 
 def alert_run(session: Session, standing: StandingQuestion) -> AlertRun | None:
-    """The run of an alert that stands; None for anything else."""
+    """The run of an alert; None for a subscription of another kind."""
     number = standing.wish.run
     try:
         if number is None or numbered(session.spine, number).kind != Alert.kind:
             return None
         run = session.resume(number)
-    except NotWithheld:  # of a ledger that was restored to an older state
+    except NotWithheld:  # the ledger was restored to an older state
         return None
     return run if isinstance(run, AlertRun) else None
 
 
 def group_told(key: Any) -> str:
-    """A group of an alert, in words.
+    """The name of a group of an alert.
 
     >>> group_told(("north", 2012)), group_told(2012)
     ('north, 2012', '2012')
@@ -368,7 +375,7 @@ def group_told(key: Any) -> str:
 
 
 def _transitions(answer: AlertAnswer | AlertAnswers) -> dict[str, list[Key]]:
-    """What an alert did, fired or cleared, and of which groups; without groups of none."""
+    """The groups that fired and those that cleared; an empty list stands for an alert without groups."""
     if isinstance(answer, AlertAnswer):
         return {alerts.FIRED if answer.active else alerts.CLEARED: []}
     found: dict[str, list[Key]] = {}
@@ -379,14 +386,14 @@ def _transitions(answer: AlertAnswer | AlertAnswers) -> dict[str, list[Key]]:
 
 
 class Lasting(NamedTuple):
-    """How many hits are left of a subscription, and how many weeks they last at the rate so far."""
+    """How many hits a subscription has left, and how many weeks they last at the rate so far."""
 
     hits: int
     weeks: float | None
 
 
 def lasting(standing: StandingQuestion, quoted: Quote, now: float) -> Lasting | None:
-    """How long it lasts; None for one whose hits are free."""
+    """How long a subscription lasts; None if its hits are free."""
     if not quoted.price_if_hit:
         return None
     own = int((float(standing.share) - standing.charged) / quoted.price_if_hit)
@@ -397,7 +404,7 @@ def lasting(standing: StandingQuestion, quoted: Quote, now: float) -> Lasting | 
 
 
 def running_out(standing: StandingQuestion, quoted: Quote, now: float) -> str:
-    """What is said of a question that will run out within weeks at the rate so far; empty for one that will not."""
+    """The warning for a subscription that runs out within `WARNING_WEEKS` at the rate so far; empty for any other."""
     last = lasting(standing, quoted, now)
     if last is None or last.weeks is None or last.weeks > WARNING_WEEKS:
         return ""

@@ -22,10 +22,10 @@ from chary.service.core.datasets import Served
 from chary.service.core.requests import finite
 from chary.service.state import Service, Shared, service_of
 
-# What stands before every route: whose token it is, what it may do, how often; and the body, read strictly.
+# Checks before every route: the token, its roles and its rate limit; and bodies, read strictly.
 
 JSON: Final = "application/json"
-# Those of an issuer hold claims; longer headers are refused before.
+# Tokens of an issuer contain claims; the server refuses longer headers before.
 _LONGEST_TOKEN: Final = 8192
 _HOW: Final = "send a token, as in Authorization: Bearer chary_..."
 _BEARER: Final = 'Bearer realm="chary"'
@@ -34,14 +34,14 @@ _BASIC: Final = 'Basic realm="chary", charset="UTF-8"'
 
 @dataclass(frozen=True)
 class May:
-    """A dependency of a route: the principal, if its token may do this action.
+    """A dependency of a route: the principal, if its token permits this action.
 
-    Guarantee: no route of the interface runs without one; the table of actions says which roles that takes. Errors:
-    `Refusal` with status 401 for no token or one that is not valid, 403 for one that may not, 429 for coming too often.
+    Guarantee: every route of the interface has one; the table of actions has the roles it needs. Errors: `Refusal` with
+    status 401 without a valid token, 403 without the role, 429 above the rate limit.
 
     A route that only reads may take the token as the password of HTTP Basic as well, under any name, for programs that
-    can send nothing else. Browsers send that by themselves, from other sites too: so nothing that changes anything
-    takes it.
+    can send nothing else. Browsers send that password by themselves, even from other sites; so no route that changes
+    anything takes it.
     """
 
     action: str
@@ -56,7 +56,9 @@ class May:
 
 
 def admitted(request: Request, who: Principal, action: str) -> Principal:
-    """Somebody who is known, if the token may do this now; `Refusal` with status 429 or 403 otherwise."""
+    """The principal, if the token permits the action and is within its rate limit; `Refusal` with status 403 or 429
+    otherwise.
+    """
     if wait := service_of(request).rates.wait(who.token):
         raise Refusal(429, "this token comes too often", Retry_After=str(ceil(wait)))
     if not who.may(action):
@@ -66,10 +68,10 @@ def admitted(request: Request, who: Principal, action: str) -> Principal:
 
 
 def recognised(request: Request, token: str, challenge: str = _BEARER) -> Principal:
-    """Whose token it is; `Refusal` with status 401 for nobody's, 429 where too many wrong ones came before.
+    """The principal of a token; `Refusal` with status 401 for an invalid one, 429 after too many invalid ones.
 
-    Guarantee: a right token is never refused because of wrong ones. Those count by the token whose name they have, and
-    by the address they came from where no token has it.
+    Guarantee: a valid token is never refused because of invalid ones. Those count against the token whose name they
+    have, and against the address they came from if there is no such token.
     """
     tokens = service_of(request).tokens
     if not token.isascii() or len(token) > _LONGEST_TOKEN:
@@ -85,9 +87,9 @@ def recognised(request: Request, token: str, challenge: str = _BEARER) -> Princi
 
 @contextmanager
 def log_in_tried(request: Request) -> Iterator[None]:
-    """A log-in that asks somebody else: `Refusal` with status 429 after too many in vain, since each takes seconds.
+    """Count a log-in at an issuer: `Refusal` with status 429 after too many failures, since each takes seconds.
 
-    They count by the address they came from, and apart from wrong tokens.
+    They count by address, apart from invalid tokens.
     """
     failures, whose = service_of(request).failures, f"log-in {_address(request)}"
     _not_too_often(failures.blocked(whose), "too many log-ins failed from this address")
@@ -117,7 +119,7 @@ Body = Annotated[dict[str, Any], Depends(strict_body)]
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """A body of at most this many bytes that comes in time; `Refusal` with status 413 or 408 otherwise."""
+    """A body of up to this many bytes; `Refusal` with status 413 for a longer one, 408 for a slow one."""
     length = request.headers.get("content-length", "0")
     if not length.isascii() or not length.isdigit():
         raise Refusal(400, "the length of the body is no number")
@@ -136,7 +138,7 @@ async def read_body(request: Request, most: int) -> bytes:
 
 
 def media_of(request: Request, known: Sequence[str]) -> str:
-    """The media type of a body, one of those known; `Refusal` with status 415 for any other."""
+    """The media type of a body, if it is one of these; `Refusal` with status 415 otherwise."""
     media, _, charset = header(request, "content-type").partition(";")
     plain = charset.strip().lower() in ("", "charset=utf-8")
     if media.strip().lower() not in known or not plain:
@@ -145,7 +147,7 @@ def media_of(request: Request, known: Sequence[str]) -> str:
 
 
 def header(request: Request, name: str) -> str:
-    """A header, empty where it is absent; refused where it comes twice, since readers would take different ones."""
+    """A header, empty if it is absent; refused if it is repeated, since proxies could read different ones."""
     found = request.headers.getlist(name)
     if len(found) > 1:
         raise Refusal(400, f"the header {name} comes {len(found)} times")
@@ -163,7 +165,7 @@ def _known(request: Request, *, as_password: bool) -> Principal:
 
 
 def _password(said: str) -> str:
-    """The password of HTTP Basic (RFC 7617), empty for what is none."""
+    """The password of HTTP Basic (RFC 7617), empty if there is none."""
     try:
         return base64.b64decode(said, validate=True).decode().partition(":")[2]
     except ValueError:
@@ -174,9 +176,9 @@ def _nobody(told: str, challenge: str) -> Refusal:
     return Refusal(401, told, WWW_Authenticate=challenge)
 
 
-# Parts of requests that several routes read: the dataset with who asks it, numbers, pages, request keys.
+# Parts of requests that several routes read: dataset and principal, numbers, pages, idempotency keys.
 
-# Beyond this, JavaScript's numbers are no longer those that were sent.
+# The largest integer that JavaScript reads exactly.
 _MOST: Final = 2**53
 _LONGEST_KEY: Final = 500
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
@@ -189,7 +191,7 @@ Typed = Annotated[bool, Query(description="Also the values from which chary's cl
 
 
 class Asking(NamedTuple):
-    """The principal that asks, and the dataset."""
+    """A principal and the dataset it asks."""
 
     who: Principal
     served: Served
@@ -197,7 +199,7 @@ class Asking(NamedTuple):
 
 @dataclass(frozen=True)
 class On:
-    """A dependency of a route: who asks and the dataset of the path, if the token may do this action there."""
+    """A dependency of a route: the principal and the dataset of the path, if the token permits this action there."""
 
     action: str
     as_password: bool = False
@@ -208,9 +210,9 @@ class On:
 
 
 def request_key(request: Request) -> str:
-    """The key of `Idempotency-Key`, plain or as a quoted string, in UTF-8; a new one where there is none.
+    """The key of `Idempotency-Key`, plain or as a quoted string, in UTF-8; a new one without the header.
 
-    Errors: `Refusal` with status 400 for one that is empty, longer than 500 characters or not printable.
+    Errors: `Refusal` with status 400 for a key that is empty, longer than 500 characters or not printable.
     """
     said = header(request, "idempotency-key")
     if not request.headers.getlist("idempotency-key"):
@@ -227,7 +229,7 @@ def request_key(request: Request) -> str:
 
 
 def key_header(key: str) -> str:
-    """An idempotency key as `Idempotency-Key` says it, in the characters that a header has.
+    """An idempotency key as a value of `Idempotency-Key`, in the characters that headers allow.
 
     >>> key_header('a "b"')
     '"a \\\\"b\\\\""'
@@ -237,18 +239,18 @@ def key_header(key: str) -> str:
 
 
 def paged(request: Request, items: list[dict[str, Any]], last: int | None) -> JSONResponse:
-    """One page; `last` is the number after which the next one begins, None where there is none."""
+    """One page; `last` is the number after which the next page begins, None on the last page."""
     headers = {}
     if last is not None:
         following = request.url.include_query_params(after=last)
-        # Names of datasets are in any script, and headers are not.
+        # Names of datasets may be in any script, headers only in ASCII.
         headers["Link"] = f'<{quote(request.scope["path"])}?{following.query}>; rel="next"'
     return JSONResponse(finite({"items": items, "next": last}), headers=headers)
 
 
-# Event streams: for so long, and no longer than the token is valid.
+# Event streams end after some time, and when the token expires.
 
-# A stream ends after so many seconds, and whoever follows it comes again.
+# Seconds after which a stream ends; clients connect again.
 LONGEST: Final = 600.0
 
 
@@ -261,12 +263,12 @@ async def _followed(request: Request, service: Shared) -> AsyncIterator[None]:
         service.streams.end(token)
 
 
-# Behind the guard of a route, which knows the token.
+# Runs after the guard of a route, which has checked the token.
 Followed = Annotated[None, Depends(_followed)]
 
 
 async def looks(service: Service, token: str, every: float) -> AsyncIterator[None]:
-    """When to look whether there is something new: until the service stops, the token ends, or `LONGEST` is over."""
+    """Yields when to look for something new: until the service stops, the token expires, or `LONGEST` is over."""
     for _ in range(int(LONGEST / every)):
         yield
         if service.stopping.is_set():

@@ -1,4 +1,4 @@
-"""What surrounds every request: which host it is for, how long it took, a line in the log, and no error unanswered."""
+"""Middleware around every request: allowed hosts, durations, a line in the log, and an answer to every error."""
 
 import json
 import logging
@@ -26,10 +26,10 @@ _HEADERS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b
 
 @dataclass(frozen=True)
 class Observing:
-    """Middleware: refuses other hosts, answers what nobody foresaw with a problem that says nothing, counts and logs.
+    """Middleware: refuses unknown hosts, answers unexpected errors with a problem without details, counts and logs.
 
-    A line of the log has the route, never the path. It has the status, never the body, and the kind of an error, never
-    its words.
+    A line of the log has the route but never the path, the status but never the body, the type of an error but never
+    its message.
     """
 
     app: Any
@@ -46,7 +46,7 @@ class Observing:
             if len(hosts) != 1 or _host(hosts[0]) not in self.service.config.service.hosts:
                 app = problem_response(Refusal(421, "this service does not answer for that host"))
             await app(scope, receive, watched.send)
-        except Exception as error:  # nothing of it is told but its kind
+        except Exception as error:  # only its type is logged
             LOG.error(_line(event="unforeseen", error=type(error).__name__, route=_route(scope)))
             if not watched.status:
                 await problem_response(error)(scope, receive, watched.send)
@@ -60,7 +60,7 @@ class Observing:
 
 
 class _Watched:
-    """What is sent, with the headers of every answer, and its status once it began."""
+    """Sends an answer with the common headers, and remembers its status."""
 
     def __init__(self, send: _Send) -> None:
         self._send, self.status = send, 0
@@ -73,7 +73,7 @@ class _Watched:
 
 
 def problem_response(error: Exception) -> JSONResponse:
-    """The answer that reports an error."""
+    """The response for an error."""
     shown = error.example if isinstance(error, CharyError) else None
     told = problem(error) | ({} if shown is None else {"example": shown})
     headers = error.headers if isinstance(error, Refusal) else {}
@@ -83,7 +83,7 @@ def problem_response(error: Exception) -> JSONResponse:
 
 
 def foreseen(error: Exception) -> CharyError:
-    """What a route raised, as an error of chary's; what nobody foresaw is raised again."""
+    """An exception of a route as an error of chary; an unexpected one is raised again."""
     if isinstance(error, RequestValidationError):
         first = error.errors()[0]
         return InvalidParameter(f"{'.'.join(map(str, first['loc']))}: {str(first['msg']).lower()}")
@@ -95,7 +95,7 @@ def foreseen(error: Exception) -> CharyError:
 
 
 async def told_problem(request: Request, error: Exception) -> JSONResponse:
-    """What a route raised, as a problem."""
+    """The response for an exception of a route."""
     error = foreseen(error)
     response = problem_response(error)
     found: Service = request.app.state.service

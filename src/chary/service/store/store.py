@@ -1,4 +1,4 @@
-"""The store of a service in SQLite or PostgreSQL, and the migrations of its layout."""
+"""The store of a service in SQLite or PostgreSQL, and the migrations of its schema."""
 
 import hashlib
 import os
@@ -24,17 +24,17 @@ from chary.service.store.tables import LAYOUT, STANDING, TABLES, TOKENS, TOLD
 
 _PATIENCE_MS = 10_000
 _PRIVATE = 0o600
-# So long this process counts the seconds itself before it reads the server's clock again.
+# Seconds between two looks at the server's clock; in between, this process counts.
 _CLOCK_SECONDS = 60.0
 
 
 class ServiceStore:
-    """Transactions on the service's database. Nothing about the data is in it: no answer, no row, no secret of a token.
+    """Transactions on the service's database. It contains nothing of the data: no answer, no row, no secret of a token.
 
-    `place` is a file, or `postgresql://user@host/database?schema=...`, which several processes and machines share.
-    One that an earlier version made is brought to the layout of this one; what is in it stays.
-    Errors: `Refusal` with status 503 where another process held it for too long or where it is away. `LedgerError` for
-    a database of a newer version and for anything else that it refuses.
+    `place` is a file, or `postgresql://user@host/database?schema=...`, which several processes and machines share. A
+    database of an earlier version is migrated to this one, with its contents. Errors: `Refusal` with status 503 if
+    another process locked it for too long or if it is down. `LedgerError` for a database of a newer version and for any
+    other failure.
     """
 
     def __init__(self, place: str | Path) -> None:
@@ -42,7 +42,7 @@ class ServiceStore:
         with _translated():
             self._engine = server_engine(str(place)) if self.on_server else _file(place)
         self._ahead, self._read_again = 0.0, -inf
-        # A statement that reads needs no transaction around it.
+        # Queries need no transaction.
         self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         try:
             with self.transaction("tables") as connection:
@@ -53,9 +53,9 @@ class ServiceStore:
 
     @contextmanager
     def transaction(self, name: str = "") -> Iterator[Connection]:
-        """One transaction: committed at the end of the block, undone where it raises.
+        """One transaction: committed at the end of the block, rolled back if it raises.
 
-        Those of one `name` follow one another; on a file all do.
+        Those with one `name` are serialized; on a file all are.
         """
         with _translated(), self._engine.begin() as connection:
             if name and self.on_server:
@@ -64,9 +64,9 @@ class ServiceStore:
 
     @contextmanager
     def held(self, name: str, seconds: float) -> Iterator[None]:
-        """Hold a name against all other processes, waiting for it so long; it ends with the process.
+        """Lock a name against all other processes, waiting this many seconds; a process that dies loses its locks.
 
-        Processes that share a file are one machine's, and none of them grows: there it holds nothing.
+        Processes that share a file never append to datasets, so on a file there is no lock.
         """
         if not self.on_server:
             yield
@@ -75,11 +75,11 @@ class ServiceStore:
             yield
 
     def clock(self, connection: Connection) -> float:
-        """Seconds since 1970, by one clock for all who share this database."""
+        """Seconds since 1970, by one clock for all processes of this database."""
         return server_clock(connection) if self.on_server else time.time()
 
     def now(self) -> float:
-        """The same clock, without a transaction of one's own: it is read anew once a minute."""
+        """The same clock outside a transaction: read from the database once a minute."""
         if not self.on_server:
             return time.time()
         passed = time.monotonic()
@@ -90,7 +90,7 @@ class ServiceStore:
         return time.monotonic() + self._ahead
 
     def rows(self, statement: Any) -> list[Any]:
-        """What a statement finds."""
+        """The rows of a query."""
         if not self.on_server:
             with self.transaction() as connection:
                 return list(connection.execute(statement))
@@ -98,13 +98,12 @@ class ServiceStore:
             return list(connection.execute(statement))
 
     def change(self, statement: Any) -> int:
-        """Do it; returns how many rows it changed."""
+        """Execute a statement; returns how many rows it changed."""
         with self.transaction() as connection:
             return int(connection.execute(statement).rowcount)
 
     def add_once(self, statement: Any, name: str = "") -> bool:
-        """Insert what it says, after others of that name; False where something with its key is there already, which
-        stays."""
+        """Insert a row, serialized with others of that name; False if a row with its key exists, which stays."""
         with self.transaction(name) as connection:
             try:
                 with connection.begin_nested():
@@ -114,7 +113,7 @@ class ServiceStore:
         return True
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close all connections."""
         self._engine.dispose()
 
 
@@ -135,8 +134,8 @@ def _file(place: str | Path) -> Engine:
 
 
 def _keep_private(place: Path) -> None:
-    """For its owner alone, like a ledger: it holds what everybody asked. What SQLite puts next to it has its mode."""
-    with suppress(OSError):  # SQLite says in its own words what it cannot open
+    """Make the file readable for its owner alone, like a ledger. SQLite gives its journals the same mode."""
+    with suppress(OSError):  # SQLite raises its own error if it cannot open the file
         os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE))
     with suppress(OSError):
         if stat.S_IMODE(place.stat().st_mode) != _PRIVATE:
@@ -144,7 +143,7 @@ def _keep_private(place: Path) -> None:
 
 
 def _writing_first(engine: Engine) -> Engine:
-    """SQLite's transactions begin as writers, so that none fails in its middle because another one wrote."""
+    """Begin transactions of SQLite as writers, so that none fails halfway because another one wrote."""
 
     def connected(connection: Any, _: Any) -> None:
         connection.isolation_level = None
@@ -156,7 +155,7 @@ def _writing_first(engine: Engine) -> Engine:
     return engine
 
 
-# Which layout the service's database has, and how it gets the one of this version.
+# The layout of the service's database, and its migrations.
 #
 # Databases that were made before layouts had numbers have the first. A change of `service_tables` takes one more step
 # here: tables that are missing are made before any step, so a step adds columns, or moves what is there.
@@ -165,9 +164,9 @@ Step = Callable[[Connection], None]
 
 
 def prepare(connection: Connection) -> None:
-    """Make the tables, or bring them to the newest layout, inside of a transaction that no other maker is in.
+    """Create the tables, or migrate them to the newest layout, in a transaction that excludes other migrations.
 
-    Errors: `LedgerError` for a layout that this version does not know; then nothing is changed.
+    Errors: `LedgerError` for an unknown layout; then nothing is changed.
     """
     newest = 1 + len(STEPS)
     held = _held(connection, newest)
@@ -181,9 +180,9 @@ def prepare(connection: Connection) -> None:
 
 
 def add_column(connection: Connection, column: Column[Any]) -> None:
-    """Add a column of `service_tables` to its table, if the table was there without it.
+    """Add a column of `service_tables` to an existing table.
 
-    The rows that are there have its server default, or nothing.
+    Existing rows have its server default, or null.
     """
     table = column.table.name
     if column.name in {known["name"] for known in inspect(connection).get_columns(table)}:
@@ -201,12 +200,12 @@ def _alerts(connection: Connection) -> None:
         add_column(connection, TOLD.c[name])
 
 
-# From layout 1 to 2, from 2 to 3, and so on; what was once released never changes.
+# From layout 1 to 2, from 2 to 3, and so on; released steps never change.
 STEPS: Final[tuple[Step, ...]] = (_alerts,)
 
 
 def _held(connection: Connection, newest: int) -> int:
-    """The layout of what is there; that of this version for an empty database."""
+    """The layout of the database; the current one if it is empty."""
     there = inspect(connection)
     if there.has_table(LAYOUT.name):
         return int(connection.execute(LAYOUT.select()).scalar_one())
@@ -221,14 +220,14 @@ _LOCKED: Final = text("SELECT pg_advisory_lock(:number)")
 _ALONE: Final = text("SELECT pg_advisory_xact_lock(:number)")
 _CLOCK: Final = text("SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)")
 # A transaction of the service takes milliseconds.
-# A connection that was used so long ago is asked whether it is still there before it is used.
+# Seconds after which an idle connection is checked before use.
 _TRUSTED: Final = 1.0
 
 
 def server_engine(place: str) -> Engine:
-    """Connections to `postgresql://user@host/database?schema=...`; the schema is made if it is not there.
+    """Connections to `postgresql://user@host/database?schema=...`; a missing schema is created.
 
-    Errors: `InvalidParameter` for what is no such URL.
+    Errors: `InvalidParameter` for any other URL.
     """
     address = Address.parse(place, _USUAL, public=True)
     engine = create_engine(
@@ -257,14 +256,15 @@ def server_engine(place: str) -> Engine:
 
 
 def alone(connection: Connection, name: str) -> None:
-    """Wait until no other transaction holds that name; held until this one ends."""
+    """Wait for the lock on a name; it is held until the transaction ends."""
     connection.execute(_ALONE, {"number": _number(name)})
 
 
 @contextmanager
 def held(engine: Engine, name: str, seconds: float) -> Iterator[None]:
-    """Hold a name against all processes; the server lets go of it when this one dies. `OperationalError` after this
-    many seconds."""
+    """Lock a name against all processes; the server releases it when this one dies. `OperationalError` after this many
+    seconds.
+    """
     with engine.connect() as connection:
         connection.execution_options(isolation_level="AUTOCOMMIT")
         connection.detach()
@@ -274,7 +274,7 @@ def held(engine: Engine, name: str, seconds: float) -> Iterator[None]:
 
 
 def server_clock(connection: Connection) -> float:
-    """Seconds since 1970 by the server's clock, which is one for all machines."""
+    """Seconds since 1970 by the server's clock, which all machines share."""
     return float(connection.execute(_CLOCK).scalar_one())
 
 
@@ -293,5 +293,5 @@ def _still_there(connection: Any, record: Any, _: Any) -> None:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
         connection.rollback()
-    except Exception:  # of whichever kind: a new connection is made
+    except Exception:  # any error: open a new connection
         raise DisconnectionError from None

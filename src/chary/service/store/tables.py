@@ -1,4 +1,4 @@
-"""The tables of the service's own database: what is about people and programs, and so in no ledger."""
+"""The tables of the service's own database, about people and programs, not about data."""
 
 from typing import Any, Final
 
@@ -10,17 +10,17 @@ def _key(name: str, kind: Any) -> Column[Any]:
 
 
 def _given(kind: Any, *names: str) -> list[Column[Any]]:
-    """Columns of one type that every row fills."""
+    """Columns of one type that must not be null."""
     return [Column(name, kind, nullable=False) for name in names]
 
 
 def _optional(kind: Any, *names: str) -> list[Column[Any]]:
-    """Columns of one type that a row may leave empty."""
+    """Columns of one type that may be null."""
     return [Column(name, kind) for name in names]
 
 
 TABLES: Final = MetaData()
-# One row: which layout the others have (`STEPS` in the store).
+# One row: the layout of the database (`STEPS` in the store).
 LAYOUT: Final = Table("chary_layout", TABLES, Column("number", Integer, primary_key=True, autoincrement=False))
 TOKENS: Final = Table(
     "chary_tokens",
