@@ -28,7 +28,7 @@ from chary.service.app import application
 from chary.service.config import configured
 from chary.service.core.datasets import Served, ServedDatasets
 from chary.service.state import Service, service_with
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 
 ANALYSTS = [f"analyst {number}" for number in range(10)]
 # So many calls in one transaction.

@@ -38,7 +38,7 @@ from pyarrow import parquet
 
 from chary.ledger import open_ledger
 from chary.service.auth.tokens import BearerTokens
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 from measuring import FULL, announce, full, show
 
 SERVER = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "servers" / "postgres.py"))

@@ -7,7 +7,7 @@ import pytest
 from chary.addresses import Address, file_of, is_server, place_of, without_password
 from chary.cli import run
 from chary.errors import InvalidParameter
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 
 REFUSED = [
     "postgresql://",

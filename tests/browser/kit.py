@@ -13,7 +13,7 @@ from pyarrow import csv
 
 from chary.demo.panel import first_year
 from chary.service.auth.tokens import BearerTokens
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 from tests.paths import ROOT
 from tests.service.kit import wait_for
 

@@ -19,7 +19,7 @@ from chary.client.problems import PROBLEMS
 from chary.service.config import configured, service_config
 from chary.service.core.delivery import Delivery
 from chary.service.core.figures import Figures
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 from tests.service.kit import service_at
 
 ROOT = Path(__file__).parents[2]

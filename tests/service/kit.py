@@ -16,7 +16,7 @@ from chary.service.app import application
 from chary.service.config import configured
 from chary.service.core.datasets import Served, ServedDatasets
 from chary.service.state import service_with
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 from tests.session.kit import USUAL, visits
 
 # As often as one likes, and no call becomes a job because the machine is slow.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from chary.service.config import configured
 from chary.service.core import delivery
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 
 
 def main(folder: Path, url: str) -> None:

@@ -21,7 +21,7 @@ from chary.client.problems import Refusal
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, OwnerWarning, RequestConflict
 from chary.ledger import open_ledger
 from chary.report import report
-from chary.service.store.tables import REQUESTS
+from chary.service.store import REQUESTS
 from tests.service.kit import serve_dataset, serve_visits, token_of
 from tests.session.kit import PUBLIC, USUAL, visits
 

@@ -8,8 +8,7 @@ from sqlalchemy import select, update
 
 from chary.errors import InvalidParameter
 from chary.service.auth.tokens import BearerTokens, Role
-from chary.service.store.store import ServiceStore
-from chary.service.store.tables import TOKENS
+from chary.service.store import TOKENS, ServiceStore
 
 GIVEN = {"roles": ["analyst"], "datasets": ["visits"], "days": 2}
 

@@ -16,7 +16,7 @@ from chary.client.problems import Refusal
 from chary.service.auth.tokens import BearerTokens
 from chary.service.core.calculations import Deadlines
 from chary.service.pages.fields import PREFIX
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 from tests.paths import ROOT
 from tests.service.kit import bearing, client_of, listening, serve_visits, service_at, token_of, wait_for
 from tests.service.page_kit import Visitor

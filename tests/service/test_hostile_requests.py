@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from chary.service.auth.rate_limits import Rates
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 from tests.service.kit import bearing, client_of, listening, serve_visits, service_at, token_of
 from tests.session.kit import shows_data
 

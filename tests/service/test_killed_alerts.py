@@ -16,7 +16,7 @@ from chary.service.command import listen
 from chary.service.config import service_config
 from chary.service.core import alerts, jobs
 from chary.service.state import opened_service
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 from tests.children import started
 from tests.servers.postgres import free_port
 from tests.service.kit import wait_for

@@ -15,7 +15,7 @@ from chary.errors import InvalidParameter
 from chary.service.auth.openid import OpenIdTokens, answered, name_of, public_keys
 from chary.service.auth.tokens import Role
 from chary.service.config import OpenIdOptions, configured
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 from tests.service.kit import bearing, client_of, listening, serve_visits, service_at
 from tests.service.small_issuer import AUDIENCE, EC, NOW, OTHER, RSA, issuing, options
 

@@ -9,7 +9,7 @@ from chary.errors import InvalidParameter
 from chary.service.auth.openid import OpenIdLogIn, OpenIdTokens, log_in_of
 from chary.service.auth.tokens import Role
 from chary.service.config import OpenIdOptions, configured
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 from tests.service.small_issuer import CLIENT, NOW, OTHER, REDIRECT, SECRET, issuing, options
 
 

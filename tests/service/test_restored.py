@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import update
 
 from chary import Budget
-from chary.service.store.tables import JOBS
+from chary.service.store import JOBS
 from tests.service.kit import client_of, listening, serve_visits, service_at, token_of, wait_for
 from tests.service.page_kit import Visitor
 

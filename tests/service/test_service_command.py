@@ -23,7 +23,7 @@ from chary.service.auth.tokens import BearerTokens
 from chary.service.command import bound
 from chary.service.config import service_config
 from chary.service.core.datasets import opened_datasets
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 from tests.paths import ROOT
 from tests.service.kit import wait_for
 from tests.service.test_service_races import Killed, free_port

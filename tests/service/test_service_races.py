@@ -24,7 +24,7 @@ from chary.client.problems import Refusal
 from chary.service.auth.rate_limits import MOST
 from chary.service.auth.tokens import BearerTokens
 from chary.service.core.requests import Wish
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 from chary.session import open as open_session
 from tests.paths import ROOT
 from tests.servers.postgres import free_port

@@ -19,7 +19,7 @@ from chary.calls import Release, ThresholdTest
 from chary.client import connect
 from chary.ledger import open_ledger
 from chary.service.auth.tokens import BearerTokens
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 from tests.children import Python
 from tests.servers.postgres import running
 from tests.servers.stored import stored

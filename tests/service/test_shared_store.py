@@ -19,7 +19,7 @@ from chary.service.core.audit_trail import AuditTrail
 from chary.service.core.delivery import Delivery
 from chary.service.core.jobs import Job, Jobs
 from chary.service.core.requests import Wish
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 from tests.service.kit import wait_for
 from tests.service.receivers import posted_to
 

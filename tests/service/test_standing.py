@@ -28,7 +28,7 @@ from chary.service.core.delivery import Delivery
 from chary.service.core.requests import Wish
 from chary.service.core.scheduler import StandingRunner, lasting
 from chary.service.http.admission import Asking
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 from tests.service.kit import (
     UNPRICED,
     client_of,

@@ -21,7 +21,7 @@ from chary.noise import Seeded
 from chary.service.core import jobs
 from chary.service.core.requests import Wish
 from chary.service.core.scheduler import StandingRunner
-from chary.service.store.tables import TOLD
+from chary.service.store import TOLD
 from tests.service.kit import UNPRICED, listening, serve_dataset, service_at, token_of, wait_for
 from tests.session.kit import PUBLIC
 

@@ -6,12 +6,11 @@ import pytest
 from sqlalchemy import Column, MetaData, String, Table, create_engine, inspect
 
 from chary.errors import LedgerError
+from chary.service import store as service_layouts
 from chary.service.auth.tokens import BearerTokens
 from chary.service.core.alerts import Feed, News, StandingBook
 from chary.service.core.requests import Wish
-from chary.service.store import store as service_layouts
-from chary.service.store.store import ServiceStore, add_column
-from chary.service.store.tables import LAYOUT, RATES, TOKENS
+from chary.service.store import LAYOUT, RATES, TOKENS, ServiceStore, add_column
 
 
 @pytest.fixture(params=["file", "server"])

@@ -32,7 +32,7 @@ from chary.service.auth.tokens import BearerTokens
 from chary.service.config import ServiceConfig, ServiceOptions, configured, service_config
 from chary.service.core.figures import FOLDER
 from chary.service.state import STOPPING, Service, opened_service
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 
 # One process that listens, or several on one ledger; they finish requests before they stop.
 

@@ -19,7 +19,7 @@ from chary.service.core.calculations import Calculations
 from chary.service.core.datasets import ReportsKept, ServedDatasets, opened_datasets
 from chary.service.core.figures import Figures, StoredFigures
 from chary.service.core.jobs import Jobs
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 
 if TYPE_CHECKING:
     from chary.service.auth.openid import OpenIdLogIn

@@ -31,7 +31,7 @@ from chary.service.core.datasets import ReportInPages, rows_of
 from chary.service.core.requests import finite
 from chary.service.http import admission
 from chary.service.state import Service, Shared
-from chary.service.store.tables import PUBLISHED
+from chary.service.store import PUBLISHED
 
 # Routes of custodians: rows that are uploaded, appended batches, reports.
 

@@ -23,7 +23,7 @@ from chary.errors import InvalidParameter
 from chary.ledger.records import label
 from chary.service.auth.tokens import BearerTokens, Principal, roles_of
 from chary.service.config import OpenIdOptions, ServiceConfig
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 
 # An issuer of OpenID Connect: its discovery document and its signing keys.
 

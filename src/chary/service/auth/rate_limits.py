@@ -10,8 +10,7 @@ from typing import Final
 from sqlalchemy import Connection, delete, insert, select, update
 
 from chary.client.problems import Refusal
-from chary.service.store.store import ServiceStore
-from chary.service.store.tables import RATES
+from chary.service.store import RATES, ServiceStore
 
 # Rate limits in one process: token buckets.
 

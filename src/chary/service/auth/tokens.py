@@ -17,8 +17,7 @@ from sqlalchemy import insert, select, update
 from chary.errors import InvalidParameter
 from chary.ledger.records import label
 from chary.numbers import whole
-from chary.service.store.store import ServiceStore
-from chary.service.store.tables import TOKENS
+from chary.service.store import TOKENS, ServiceStore
 
 # Three roles, and for each action the roles that permit it.
 

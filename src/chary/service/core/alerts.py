@@ -20,8 +20,7 @@ from chary.ledger.entries import now
 from chary.numbers import exact
 from chary.service.auth.tokens import Principal
 from chary.service.core.requests import Wish
-from chary.service.store.store import ServiceStore
-from chary.service.store.tables import STANDING, TOLD
+from chary.service.store import STANDING, TOLD, ServiceStore
 
 # Subscriptions, as they are stored and shown.
 

@@ -13,8 +13,7 @@ from sqlalchemy import insert, select
 from chary.ledger import Ledger
 from chary.ledger.entries import now
 from chary.service.auth.tokens import Principal
-from chary.service.store.store import ServiceStore
-from chary.service.store.tables import TRAIL
+from chary.service.store import TRAIL, ServiceStore
 
 # The audit trail: who asked what, from which token, before it was asked; each entry sealed with the one before it.
 

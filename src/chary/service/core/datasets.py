@@ -32,8 +32,7 @@ from chary.report.public_report import PublicReport
 from chary.service.auth.tokens import Principal
 from chary.service.config import ServiceConfig
 from chary.service.core.audit_trail import asked_through
-from chary.service.store.store import ServiceStore
-from chary.service.store.tables import REQUESTS
+from chary.service.store import REQUESTS, ServiceStore
 from chary.session import Session, open, open_counts
 from chary.session.opening import recorded_as, usual_name
 

@@ -22,8 +22,7 @@ from chary.service.config import PAGERDUTY, Mail, ServiceConfig, Webhook
 from chary.service.core import messages
 from chary.service.core.alerts import CHANGES, CLEARED, FIRED, told
 from chary.service.core.calculations import Workers
-from chary.service.store.store import ServiceStore
-from chary.service.store.tables import TOLD
+from chary.service.store import TOLD, ServiceStore
 
 LOG: Final = logging.getLogger("chary.service")
 _SECONDS: Final = 5.0

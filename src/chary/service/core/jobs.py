@@ -19,8 +19,7 @@ from chary.ledger import RequestUnanswered
 from chary.service.auth.tokens import Principal
 from chary.service.core import calculations, datasets, requests
 from chary.service.core.problems import problem
-from chary.service.store.store import ServiceStore
-from chary.service.store.tables import JOBS
+from chary.service.store import JOBS, ServiceStore
 
 # Seconds between heartbeats of a process; after three missing ones its jobs are interrupted.
 BEAT: Final = 5.0

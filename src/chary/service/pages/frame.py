@@ -25,8 +25,7 @@ from chary.service.api.datasets import budget_of
 from chary.service.auth.tokens import ACTIONS, Principal
 from chary.service.http.admission import Asking, DatasetName, admitted, header, media_of, read_body
 from chary.service.state import service_of
-from chary.service.store.store import ServiceStore
-from chary.service.store.tables import LOGGED_IN
+from chary.service.store import LOGGED_IN, ServiceStore
 
 # The frame of every page: templates, navigation, and who is visiting which dataset.
 

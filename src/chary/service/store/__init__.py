@@ -1,1 +1,0 @@
-"""The store of a service: tokens, jobs, alerts, audit log, and their layouts."""
