@@ -32,8 +32,8 @@ import chary
 from chary.accounting import Event, Extendable, Pure, Targeted, ZeroConcentrated
 from chary.data import NeighborRelation
 from chary.filters import Budget, RenyiFilter
-from chary.learning.features import Categorical, Cells, Cuts, Feature, Span
 from chary.learning.estimators import CountingBayes
+from chary.learning.features import Categorical, Cells, Cuts, Feature, Span
 from chary.learning.search import Candidate, PrivateSearch
 from chary.mechanisms import Additive, Gaussian
 from chary.noise import Seeded

@@ -1,4 +1,4 @@
-"""Labels by the votes of teachers: strategies, many points under one budget, a report, and Confident-GNMax beside."""
+"""Labels by the votes of teachers: strategies, many points under one budget, a report, and Confident-GNMax."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass

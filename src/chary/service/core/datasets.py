@@ -370,14 +370,14 @@ class ReportInPages:
 
 
 class ReportsKept:
-    """A cache of reports and their texts. Concurrent requests for one of them wait for the first to make it."""
+    """A cache of reports and their strings. Concurrent requests for one of them wait for the first to make it."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, ...], Future[Any]] = OrderedDict()
         self._lock = threading.Lock()
 
     def text(self, key: tuple[str, ...], make: Callable[[], str]) -> bytes:
-        """A text, compressed by gzip."""
+        """A string, compressed by gzip."""
         return self._once(("text", *key), lambda: gzip.compress(make().encode(), mtime=0))
 
     def in_pages(self, key: tuple[str, ...], make: Callable[[], PublicReport]) -> ReportInPages:

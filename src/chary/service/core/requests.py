@@ -131,8 +131,8 @@ _BLOCKS_ASKED: Final = re.compile(r"session\.blocks\('([^']+)', '([^']+)'\)")
 
 
 def shown_call(served: Served, who: Principal, session: Session, body: Mapping[str, Any]) -> Call[Any]:
-    """The call of a body. `NotWithheld` if it continues a call that this analyst is not shown, as for a call that does
-    not exist: so nobody learns, takes or publishes what another analyst's call withheld, or copies its histogram.
+    """The call of a body. `NotWithheld` if it continues a call that this analyst is not shown, as for an unknown one.
+    So nobody learns, takes or publishes what another analyst's call withheld, or copies its histogram.
     """
     call = read_shown(body)
     for name in EARLIER:

@@ -62,11 +62,11 @@ class StandingRunner:
     Guarantee: each version is asked about at most once, under an idempotency key made of the subscription and the
     version. So two processes, or one that is killed and restarted, pay once and add one event. A subscription at
     appends is asked about every version in order, with the rows as of that version. A version that is left out has an
-    event "skipped" with the reason. The charges never exceed its share: a subscription ends before a call that could
+    event "skipped" with the reason. The charges never exceed its fraction: a subscription ends before a call that could
     exceed it. Calls that failed or were killed count with what the ledger charged them.
 
-    A version is left out if it came during a pause, if the source cannot tell its rows from later ones, or if the run
-    was asked about a later version meanwhile.
+    A version is left out if it came during a pause, or if the source cannot tell its rows from later ones. So is one
+    whose run was asked about a later version meanwhile.
     """
 
     datasets: ServedDatasets
@@ -82,7 +82,7 @@ class StandingRunner:
         """Make a subscription. At appends it is asked about the versions after the current one, at times also about
         that one.
 
-        Errors: `InvalidParameter` if its share does not pay for one answer, and for the token of an issuer.
+        Errors: `InvalidParameter` if its fraction does not pay for one answer, and for the token of an issuer.
         """
         if not self.tokens.keeps(who.token):
             raise InvalidParameter(
@@ -267,7 +267,7 @@ class StandingRunner:
 
 
 def _within(session: Session, share: Fraction, quoted: Quote, charged: tuple[Amount, int]) -> bool:
-    """Whether the next answer keeps the subscription within its share in every account, whatever its outcome."""
+    """Whether the next answer keeps the subscription within its fraction in every account, whatever its outcome."""
     accounts, (amount, basic) = session.spine.accounts(), charged
     if quoted.ends_free_misses:
         accounts = accounts.told_alone()
@@ -293,7 +293,7 @@ def _alert_of(wish: Wish) -> Alert | None:
 
 
 def check_change_fits(served: Served, wish: Wish, share: Fraction, quoted: Quote) -> None:
-    """Refuse an alert, before it is opened, whose share does not pay for one change."""
+    """Refuse an alert, before it is opened, whose fraction does not pay for one change."""
     call = _alert_of(wish)
     if call is not None and quoted.later_hit is not None:
         parts = call.counted.reach(served.session.spine.rows.neighbor_relation)
