@@ -184,3 +184,15 @@ def test_expected_false_alarms_say_how_to_give_other_values(call, visits):
     )
     _, out, _ = call(f"quote visits.csv {UNITS} {BUDGET} --count --above 500 --hits 9 --truth 100")
     assert "quote with --truth" not in out
+
+
+@pytest.mark.parametrize("typed", ["0,1", "fifty"])
+def test_what_is_no_number_is_told_what_one_looks_like(call, visits, typed):
+    code, _, errors = call(f"test visits.csv {UNITS} {BUDGET} --count --hits 9 --above {typed}")
+    assert (code, errors) == (2, f"chary: above must be a finite number, such as 0.5, got '{typed}'\n")
+
+
+def test_a_plan_of_nothing_is_told_its_options(call):
+    code, _, errors = call("plan")
+    assert code == 2
+    assert errors.endswith("as in: chary plan --budget-epsilon 1 --budget-delta 1e-6\n")

@@ -50,6 +50,11 @@ def plan(
         raise InvalidParameter(
             "--tests is for a menu of what a budget pays for: give --budget-epsilon and --budget-delta alone"
         )
+    if [budget_epsilon, budget_delta, hits, epsilon].count(None) != 1:
+        raise InvalidParameter(
+            "give three of --budget-epsilon, --budget-delta, --hits and --epsilon, or the budget alone, as in: "
+            "chary plan --budget-epsilon 1 --budget-delta 1e-6"
+        )
     with output.spinning("planning"):
         asked = accounting.plan(epsilon=budget_epsilon, delta=budget_delta, hits=hits, epsilon_per_call=epsilon)
     yield commands.Shown(asked.as_dict(), output.show_pairs)
