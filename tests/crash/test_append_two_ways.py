@@ -1,4 +1,4 @@
-"""A batch that a session and `chary append --request` both bring is added once, also after a kill."""
+"""A batch that a session and `chary append --request` both bring is added once: after a kill, and at the same time."""
 
 import signal
 
@@ -22,6 +22,23 @@ PUBLIC = (
     "--budget-delta",
     "1e-6",
 )
+BATCHES = 2
+# What a service does: one process appends under keys, and again where another one holds the rows.
+SESSION = """
+import sys, time
+import chary
+from chary.errors import CharyError
+source, ledger, file, batches = sys.argv[1:]
+for number in range(int(batches)):
+    while True:
+        try:
+            public = dict(privacy_unit=None, neighbors="replace", dataset="t", table="t")
+            with chary.open(source, ledger=ledger, budget=chary.Budget(epsilon=10**6, delta=1e-6), **public) as session:
+                session.append(file, request=f"batch {number}")
+            break
+        except CharyError:
+            time.sleep(0.01)
+"""
 
 
 def command(source, ledger, file, key):
@@ -51,6 +68,37 @@ def test_a_batch_whose_session_was_killed_is_completed_by_the_command(tmp_path, 
     with open_session(tmp_path) as session:
         assert session.append(BATCH, request="the batch") == 2
         assert [version.size for version in session.versions] == [200, 3200]
+
+
+def both_at_once(source, ledger, file):
+    """A session and a command, each with all batches; the command is started anew for each, and where it failed."""
+    session = Python("-c", SESSION, source, ledger, file, BATCHES)
+    for number in range(BATCHES):
+        for _ in range(50):
+            child = command(source, ledger, file, f"batch {number}")
+            _out, err = child.communicate(timeout=120)
+            if child.returncode == 0:
+                break
+        assert child.returncode == 0, err
+    _out, err = session.communicate(timeout=60)
+    assert session.returncode == 0, err
+
+
+def test_both_at_once_add_each_batch_once_to_a_file(tmp_path):
+    make(tmp_path)
+    recorded(open_session(tmp_path)).close()
+    csv.write_csv(BATCH, tmp_path / "batch.csv")
+    both_at_once(tmp_path / "rows.duckdb", tmp_path / "None.ledger", tmp_path / "batch.csv")
+    with open_session(tmp_path) as session:
+        assert [version.size for version in session.versions] == [200 + 3000 * number for number in range(BATCHES + 1)]
+
+
+def test_both_at_once_add_each_batch_once_to_a_server(tmp_path, postgres, postgres_url):
+    name = postgres_url.split("@/")[1].split("?")[0]
+    postgres.execute("CREATE TABLE t AS SELECT n AS unit, n % 90 AS age FROM generate_series(1, 200) AS n", name)
+    csv.write_csv(BATCH, tmp_path / "batch.csv")
+    both_at_once(postgres_url, tmp_path / "t.ledger", tmp_path / "batch.csv")
+    assert postgres.execute("SELECT count(*) FROM t", name) == [(200 + 3000 * BATCHES,)]
 
 
 def test_a_key_is_of_one_file(tmp_path):
