@@ -235,15 +235,24 @@ MISSES_ENDED: Final = "free misses have ended"
 EVERY_CHARGED: Final = "every call is charged its epsilon, hit or miss"
 
 
+_SHOWN: Final = 1e-9
+
+
 def percent(share: Fraction | float) -> str:
     """A proportion for people: three digits, and more where fewer would make something of it nothing or all.
 
     >>> percent(0.02714), percent(1e-7), percent(0.999964), percent(1)
     ('2.71 %', '1e-05 %', '99.996 %', '100 %')
+    >>> percent(1 + 1e-15), percent(1e-15)
+    ('more than 100 %', 'less than 1e-09 %')
     """
     told = 100 * float(share)
-    digits = next((digits for digits in range(3, 17) if told == 100 or float(f"{told:.{digits}g}") != 100), 17)
-    return f"{told:.{digits}g} %"
+    if 0 < told < _SHOWN:
+        return f"less than {_SHOWN} %"
+    for digits in range(3, 12):
+        if told == 100 or float(f"{told:.{digits}g}") != 100:
+            return f"{told:.{digits}g} %"
+    return "more than 100 %" if told > 100 else "less than 100 %"
 
 
 def sure(confidence: Fraction | float) -> str:

@@ -235,3 +235,51 @@ def test_a_warning_that_is_an_error_leaves_nothing_open(visits):
         with pytest.raises(OwnerWarning):
             opened(visits)
     opened(visits).close()
+
+
+def test_batches_that_an_earlier_session_held_in_memory_are_missed(tmp_path):
+    """Only where rows do not keep them: a file does, and a public number of rows is counted."""
+    first, later = pa.table({"patient": [1, 2]}), pa.table({"patient": [3]})
+    place = {"ledger": tmp_path / "visits.ledger", "dataset": "visits"}
+
+    def told(source, **more):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always", OwnerWarning)
+            session = chary.open(source, **({"privacy_unit": "patient", "budget": BUDGET} | place | more))
+        return session, [str(each.message) for each in found]
+
+    session, said = told(first)
+    assert said == []
+    with session:
+        session.release(count(), epsilon="0.1")
+        session.append(later)
+    session, [said] = told(first)
+    session.close()
+    assert said.startswith("1 batch was appended to 'visits' in an earlier session, and lived in its memory")
+    path = tmp_path / "kept.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE visits (patient BIGINT)")
+    for _ in range(2):
+        session, said = told(path, table="visits", ledger=tmp_path / "kept.ledger", dataset="kept")
+        assert said == []
+        with session:
+            session.append(later)
+    for _ in range(2):
+        session, said = told(pq_folder(tmp_path, first), ledger=tmp_path / "folder.ledger", dataset="parts")
+        assert said == []
+        with session:
+            session.append(later_file(tmp_path, later))
+
+
+def pq_folder(folder, rows):
+    place = folder / "parts"
+    place.mkdir(exist_ok=True)
+    if not any(place.iterdir()):
+        pq.write_table(rows, place / "first.parquet")
+    return place
+
+
+def later_file(folder, rows):
+    place = folder / "parts" / f"{len(list((folder / 'parts').iterdir()))}.parquet"
+    pq.write_table(rows, place)
+    return place

@@ -227,3 +227,16 @@ def test_a_pure_filter_needs_none(opened):
     session = opened(budget=Budget(epsilon=1), filter="pure")
     assert session.spine.accounts().basic is None
     assert session.quote(BIG).hits_left == 2
+
+
+def test_a_quote_counts_the_calls_that_fit_before_misses_are_charged(opened):
+    session = opened(budget=Budget(epsilon=1, delta=1e-6))
+    quote = session.quote(Release(count(), epsilon="0.1"))
+    assert quote.hits_left == 10
+    fits = quote.hits_before_end
+    assert 0 < fits < 10
+    assert f"pays for {fits} such calls, or 10 if free misses end" in str(quote)
+    for _ in range(fits):
+        assert not session.quote(Release(count(), epsilon="0.1")).ends_free_misses
+        session.release(count(), epsilon="0.1")
+    assert session.quote(Release(count(), epsilon="0.1")).ends_free_misses

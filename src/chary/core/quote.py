@@ -33,7 +33,17 @@ _RARE: Final = Fraction(1, 20)
 _SHOWN: Final = 5
 _NOTHING: Final = Amount(0)
 # Of no use without the filter, and worked out when it is wanted.
-_UNTOLD: Final = ("compared", "distance_given", "most", "basic", "block", "guarantee", "hard_answers", "parts")
+_UNTOLD: Final = (
+    "compared",
+    "distance_given",
+    "hits_before_end",
+    "most",
+    "basic",
+    "block",
+    "guarantee",
+    "hard_answers",
+    "parts",
+)
 _IF_SAID: Final = ("block", "guarantee")
 NOT_FREE: Final = "misses are not free"
 LAST_FREE: Final = "this call ends free misses"
@@ -115,6 +125,7 @@ class Quote:
     guarantee: str | None = field(default=None, repr=False)
     parts: Parts | None = field(default=None, repr=False, compare=False)
     distance_given: bool = field(default=False, repr=False, compare=False)
+    hits_before_end: int | None = field(default=None, repr=False, compare=False)
     hard_answers: ExpectedHard | None = field(default=None, repr=False)
 
     @cached_property
@@ -204,7 +215,10 @@ class Quote:
             ended = f"; {MISSES_ENDED}: {EVERY_CHARGED}" if self.free_misses_ended else ""
             return sentence(f"{NO_ROOM}: {percent(self.left)} of the budget is left{ended}")
         what = "call" if self.price_if_hit == self.price_if_miss else "hit"
-        fit = counted(self.hits_left or 0, f"such {what}", f"such {what}s")
+        most = self.hits_left or 0
+        fits = most if self.hits_before_end is None else min(most, self.hits_before_end)
+        fit = counted(fits, f"such {what}", f"such {what}s")
+        fit += f", or {most} if free misses end" if fits < most else ""
         return f"The remaining budget pays for {fit}; this call leaves at least {percent(max(0.0, self.left_after))}"
 
     def _not_free(self) -> str:
@@ -274,6 +288,7 @@ def quote(
         distance=apart if tested else None,
         wrong_call=_wrong(forecast, apart) if tested else None,
         distance_given=distance is not None,
+        hits_before_end=None if told.alone else told.copies(price.hit),
         shortfall=None if forecast.shortfall is None else forecast.shortfall(_RARE),
         rank_error=forecast.rank_error,
         within=_within(forecast, tests, confidence),

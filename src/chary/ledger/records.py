@@ -462,7 +462,7 @@ def agree(held: Terms, asked: Terms) -> None:
     before, after = _parts(held), _parts(asked if held.basic else replace(asked, basic=0))
     differ = [key for key in sorted(before | after) if before.get(key) != after.get(key)]
     if differ:
-        told = [f"{_word(key)} is {_said(before, key)} in the ledger, not {_said(after, key)}" for key in differ]
+        told = [_differs(_word(key), before.get(key), after.get(key)) for key in differ]
         told = [words for key, words in zip(differ, told, strict=True) if key != "fingerprint"] or [_OTHER_ROWS]
         raise LedgerMismatch(f"the ledger holds {held.name!r} under other terms: {'; '.join(told)}")
 
@@ -471,8 +471,10 @@ def _word(key: str) -> str:
     return key.removeprefix("conditions.")
 
 
-def _said(parts: dict[str, str], key: str) -> str:
-    return parts.get(key, "absent")
+def _differs(word: str, held: str | None, asked: str | None) -> str:
+    if held is None:
+        return f"{word} is not in the ledger, and {asked} here"
+    return f"{word} is {held} in the ledger, {'and not given here' if asked is None else f'not {asked}'}"
 
 
 def _parts(terms: Terms) -> dict[str, str]:

@@ -15,15 +15,16 @@ from chary import noise
 from chary.accounting import Event
 from chary.addresses import database_of, file_of, is_server
 from chary.core.transaction import Spine
-from chary.core.versions import Follower
+from chary.core.versions import APPENDED, Follower, Version
 from chary.data import Blocks, CSVFormat, EntryLimit, NeighborRelation, Neighbors, Rows, RowTable, Series, Votes
+from chary.data.series import has_public_size
 from chary.data.source import Folder
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerMismatch, OwnerWarning
 from chary.filters import Budget, ExactFilter, Filter, Listing, PureFilter, RenyiFilter, restore
 from chary.ledger import IN_MEMORY, Ledger, Terms, ledger_exists, open_ledger
 from chary.ledger.checkpoint import check_apart
 from chary.ledger.sqlite import files
-from chary.numbers import Number, exact, plain, positive
+from chary.numbers import Number, counted, exact, plain, positive
 from chary.session.session import Session, check_types, entry_budget, read_as
 from chary.upcasting import repair_races
 
@@ -335,7 +336,7 @@ class BudgetChoice:
         return listed == [entry.event if isinstance(entry, Listing) else entry for entry in self.menu or ()]
 
 
-# Warnings at an opening for the owner of the rows: cells that are not read, and another ledger of the same rows.
+# Warnings at an opening for the owner of the rows: cells that are not read, batches that may be missing, other ledgers.
 
 _ENDING: Final = ".ledger"
 
@@ -346,6 +347,23 @@ def warn_of_cells(rows: Rows) -> None:
         _warn(
             f"column {name}: {cells:,} of {of:,} cells are not {kind}, and are NULL. This is not private: for who owns "
             "the rows alone; see chary check"
+        )
+
+
+def warn_of_batches(rows: Rows, source: Any, found: Ledger | None, dataset: str) -> None:
+    """Warn of batches that an earlier session appended to rows in memory: whether they are missing shows nowhere else.
+
+    Files and servers keep their batches, a folder is listed anew, and rows of a public number are counted.
+    """
+    listed = isinstance(source, (str, Path)) and Path(source).is_dir()
+    kept = listed or not isinstance(rows, RowTable) or rows.keeps_batches or has_public_size(rows.neighbor_relation)
+    if found is None or kept:
+        return
+    if batches := sum(Version.of(note).kind == APPENDED for note in found.notes(dataset)):
+        _warn(
+            f"{counted(batches, 'batch was', 'batches were')} appended to {dataset!r} in an earlier session, and lived "
+            "in its memory. Open all rows, with those of these batches: otherwise every answer, also of an alert, is "
+            "about too few rows"
         )
 
 
@@ -462,9 +480,9 @@ def open(
     in its values, which makes the types public; the statement says so. `unsafe_noise` replaces the randomness of the
     operating system and voids every guarantee; it is for tests.
 
-    **Warnings.** An `OwnerWarning` is for the owner of the rows, not for analysts. It counts the cells of a new
-    dataset that are not of the declared type (see `check`). It also names another ledger next to this one that holds
-    a budget of a dataset of this name.
+    **Warnings.** An `OwnerWarning` is for the owner of the rows, not for analysts. It warns of batches that an earlier
+    session appended to rows in memory, and counts the cells of a new dataset that are not of the declared type (see
+    `check`). It also names another ledger next to this one that holds a budget of a dataset of this name.
 
     >>> import pyarrow as pa
     >>> rows = pa.table({"patient": [1, 2, 3], "age": [70, 80, 20]})
@@ -649,6 +667,8 @@ def session_of(
             undo.callback(found.close)
         if (dataset := chosen(known := _known(found), *names)) not in known:
             warn_of_cells(rows)
+        else:
+            warn_of_batches(rows, opened, found, dataset)
         warn_of_ledgers(opened, place, dataset)
         with nullcontext() if found is None else advising(found, dataset):
             blocks = choice.blocks_in(known.get(dataset))
