@@ -235,7 +235,7 @@ MISSES_ENDED: Final = "free misses have ended"
 EVERY_CHARGED: Final = "every call is charged its epsilon, hit or miss"
 
 
-_SHOWN: Final = 1e-9
+_LEAST_PERCENT: Final = 1e-9
 
 
 def percent(share: Fraction | float) -> str:
@@ -247,8 +247,8 @@ def percent(share: Fraction | float) -> str:
     ('more than 100 %', 'less than 1e-09 %')
     """
     told = 100 * float(share)
-    if 0 < told < _SHOWN:
-        return f"less than {_SHOWN} %"
+    if 0 < told < _LEAST_PERCENT:
+        return f"less than {_LEAST_PERCENT} %"
     for digits in range(3, 12):
         if told == 100 or float(f"{told:.{digits}g}") != 100:
             return f"{told:.{digits}g} %"

@@ -235,8 +235,8 @@ _STEEP: Final = 20
 class ExPost(Event):
     """A loss known only afterwards: the published outcome is at most e^loss times likelier under a neighbour.
 
-    If no loss can exceed `most`, which is fixed before the call, a small loss costs much less at a Renyi order: near
-    the square of the loss instead of the loss. A loss of `most` costs what a `Pure(most)` does (this work,
+    Where `most` is fixed before the call and no loss can exceed it, a small loss costs much less at a Renyi order. Its
+    cost is near the square of the loss instead of the loss. A loss of `most` costs what a `Pure(most)` does (this work,
     docs/theory/charging.md).
 
     No menu covers it: an outcome of a small loss may be almost certain, while no outcome of a call that is known to be

@@ -611,9 +611,9 @@ class Publication:
     def p_value(self, value: Number) -> float | None:
         """An upper bound on the probability, under the null hypothesis, of this value or one farther away.
 
-        The null hypothesis is a truth for which nothing should be published: below the threshold (a hit, a revision, a
-        fresh value), above the last value (a support without a lowest), or between both pieces (a change). None where
-        everything may be published and no threshold was tested. Guarantee: given that the value was published, the
+        The null hypothesis is a truth for which nothing should be published. It lies below the threshold (a hit, a
+        revision, a fresh value), above the last value (a support without a lowest), or between both pieces (a change).
+        None where everything may be published and no threshold was tested. Guarantee: given that the value was published, the
         p-value is at most p with a probability of at most p, whatever was asked before (theory chapter 3).
         """
         first, last = self._block(value)
@@ -714,7 +714,7 @@ class Combination:
     at_once: ClassVar[bool] = False
 
     def reach(self, confidence: Number = CONFIDENCE) -> float:
-        """The half-width of the interval: the truth is at most this far from the value, with this confidence."""
+        """Half the width of the interval: the truth is at most this far from the value, with this confidence."""
         beta: Fraction = 1 - probability(confidence, "confidence")
         if self.gaussian:
             return gaussian_sum_error_up(self.deviation, self.absolute, beta)

@@ -362,7 +362,7 @@ def _at(agreed: AgreedNumber, order: Fraction, share: Fraction) -> SharpWidth | 
 
 
 def _paid(price: Fraction) -> Fraction:
-    """The price rounded down to whole ledger steps, so that the ledger charges exactly this price."""
+    """The cost rounded down to whole ledger steps, so that the ledger charges exactly this."""
     return Fraction(steps_down(price, MAIN_STEPS), MAIN_STEPS)
 
 

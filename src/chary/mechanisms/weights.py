@@ -353,7 +353,7 @@ class MultiplicativeWeights:
         return Easy(math.ceil(size * (Fraction(share) - off)), math.floor(size * (Fraction(share) + off)))
 
     def factor(self, share: float, answer: float, margin: float, above: bool | None = None) -> float:
-        """The factor by which a hard answer, off by at most `margin`, multiplies the cells of its query.
+        """The factor on the cells of the query of a hard answer that is off by at most `margin`.
 
         It is 1 where the answer cannot be that near the truth. A margin above alpha/3 counts as alpha/3. `above` says
         on which side of the histogram's fraction the truth was found, by alpha/3 at least, if something else than the
