@@ -613,8 +613,9 @@ class Publication:
 
         The null hypothesis is a truth for which nothing should be published. It lies below the threshold (a hit, a
         revision, a fresh value), above the last value (a support without a lowest), or between both pieces (a change).
-        None where everything may be published and no threshold was tested. Guarantee: given that the value was published, the
-        p-value is at most p with a probability of at most p, whatever was asked before (theory chapter 3).
+        None where everything may be published and no threshold was tested. Guarantee: given that the value was
+        published, the p-value is at most p with a probability of at most p, whatever was asked before (theory chapter
+        3).
         """
         first, last = self._block(value)
         since, until = self._held_back

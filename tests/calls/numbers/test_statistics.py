@@ -156,7 +156,7 @@ def test_in_a_stream_it_is_refused_where_nothing_bounds_it(opened):
     stream = session.start(IndividualTests(epsilon="0.5", hits=1))
     with pytest.raises(InvalidQuery, match="itself"):
         stream.ask(count(), above=5, where="age >= 60")
-    with pytest.raises(InvalidQuery, match="no column"):
+    with pytest.raises(InvalidQuery, match="unknown column"):
         stream.ask(statistic("odd", len, sensitivity=1, columns=["nowhere"]), above=5)
     before, kept = spent(session), session.spine.ledger.secret(stream.call)
     with pytest.raises(AlgorithmFailed, match="no finite number; nothing was charged") as refused:
@@ -326,6 +326,6 @@ def test_what_is_no_statistic_is_refused(said):
 
 def test_unknown_columns_are_refused_before_anything_is_charged(opened):
     session = opened(**ROOM)
-    with pytest.raises(InvalidQuery, match="no column 'nobody'"):
+    with pytest.raises(InvalidQuery, match="unknown column 'nobody'"):
         session.release(statistic("v", len, sensitivity=1, columns=["nobody"]), epsilon="0.1")
     assert session.history == []
