@@ -61,7 +61,7 @@ open-api: $(VENV)/dev.stamp
 
 reproduce: $(VENV)/dev.stamp
 	rm -rf build/reproduced
-	$(BIN)/chary reproduce --all --quick --out build/reproduced $(addprefix --data ,$(DATA))
+	$(BIN)/chary reproduce --all --quick --output build/reproduced $(addprefix --data ,$(DATA))
 
 bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/run_all.py

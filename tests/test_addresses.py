@@ -81,7 +81,7 @@ URL = "postgresql://ann:pw4711@127.0.0.1:1/base?schema=visits"
     "line",
     [
         ["test", URL, "--count", "--above", "3", "--row-level"],
-        ["report", URL, "--out", "report.txt"],
+        ["report", URL, "--output", "report.txt"],
         ["report", URL],
         ["advise", URL, "--hits", "3", "--tests", "9"],
         ["ledger", "head", URL],

@@ -18,13 +18,13 @@ def test_all_are_listed(call):
 
 
 def test_one_is_run_and_its_files_are_told(call, tmp_path):
-    code, out, _ = call("reproduce loss-by-threshold --quick --jobs 1 --out figures --json")
+    code, out, _ = call("reproduce loss-by-threshold --quick --jobs 1 --output figures --json")
     [told] = json.loads(out)["experiments"]
     assert code == 0
     assert told["holds"]
     assert (tmp_path / told["csv"]).exists()
     assert (tmp_path / told["picture"]).exists()
-    code, out, _ = call("reproduce loss-by-threshold --quick --out figures")
+    code, out, _ = call("reproduce loss-by-threshold --quick --output figures")
     assert (code, out.count("holds: ")) == (0, len(told["trends"]))
     assert f"{told['pieces']} pieces from an earlier run" in out
 

@@ -32,9 +32,9 @@ def test_no_help_text_holds_what_is_taken_for_markup(path):
 def test_every_command_prints_json_and_those_that_read_rows_write_csv(call, path):
     options = {name for option in COMMANDS[path].params for name in option.opts}
     assert {"--json", "--verbose"} <= options
-    # The owner's check looks at rows and asks nothing of them: it names no unit, and what it tells goes into no file.
+    # The owner's check looks at rows and asks nothing of them: what it reports goes into no file.
     assert ("--no-config" in options) == ("--unit" in options or path == ("check",))
-    assert ("--unit" in options) <= ("--csv-out" in options)
+    assert ("--unit" in options) <= ("--output" in options or path == ("check",))
     assert COMMANDS[path].help
 
 

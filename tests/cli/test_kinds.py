@@ -29,7 +29,7 @@ def test_a_withheld_outcome_is_widened_by_its_number(call, visits):
 
 
 def test_rows_are_written_as_csv(call, visits, tmp_path):
-    line = f"release {visits} {UNITS} {KEYED} --max-groups-per-unit 1 {SMALL} {BUDGET} --csv-out"
+    line = f"release {visits} {UNITS} {KEYED} --max-groups-per-unit 1 {SMALL} {BUDGET} --output"
     code, _, err = call(f"{line} answer.csv")
     assert (code, err) == (0, "")
     lines = (tmp_path / "answer.csv").read_text().splitlines()
@@ -39,7 +39,7 @@ def test_rows_are_written_as_csv(call, visits, tmp_path):
     for place in (visits, "nowhere/answer.csv"):
         assert call(f"{line} {place}")[0] == 2
     assert visits.read_text() == before
-    assert call(f"test {visits} {UNITS} --count --above 1 --hits 10 --csv-out one.csv")[0] == 0
+    assert call(f"test {visits} {UNITS} --count --above 1 --hits 10 --output one.csv")[0] == 0
     assert (tmp_path / "one.csv").read_text().splitlines()[0].split(",")[0] == "above"
 
 

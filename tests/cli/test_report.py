@@ -42,12 +42,12 @@ def test_json_writes_nothing_unless_it_is_asked_to(call, ledger):
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ("--html --pdf --out report.html", "--out names one file"),
-        ("--html --out report.pdf", "--out ends in"),
-        ("--out report.doc", "--out ends in"),
+        ("--html --pdf --output report.html", "--output names one file"),
+        ("--html --output report.pdf", "--output ends in"),
+        ("--output report.doc", "--output ends in"),
         ("--confidence 1", "confidence"),
         ("--dataset others", "others"),
-        ("--out nowhere/report.html", "existing folder"),
+        ("--output nowhere/report.html", "existing folder"),
     ],
 )
 def test_what_cannot_be_right_is_refused(call, ledger, more, told):
@@ -57,12 +57,12 @@ def test_what_cannot_be_right_is_refused(call, ledger, more, told):
 
 
 def test_no_file_is_overwritten_unless_that_is_said(call, ledger):
-    assert call(f"report {ledger.name} --out report.html")[0] == 0
-    code, _, err = call(f"report {ledger.name} --out report.html")
+    assert call(f"report {ledger.name} --output report.html")[0] == 0
+    code, _, err = call(f"report {ledger.name} --output report.html")
     assert code == 2
     assert "--force" in err
-    assert call(f"report {ledger.name} --out report.html --force")[0] == 0
-    assert call("report visits.csv --out report.html")[0] == 2
+    assert call(f"report {ledger.name} --output report.html --force")[0] == 0
+    assert call("report visits.csv --output report.html")[0] == 2
     assert call("report missing.ledger")[0] == 2
 
 

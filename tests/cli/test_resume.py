@@ -111,7 +111,7 @@ def test_many_questions_are_lines(call, visits, started, monkeypatch, tmp_path, 
     run = started("sparse-vector --above 1000 --hits 9 --epsilon 0.5")
     text = "\n".join(QUESTIONS)
     (tmp_path / "questions.txt").write_text(text)
-    line = f"resume {visits} {run} {ROWS} --questions {place} --request one --json --csv-out"
+    line = f"resume {visits} {run} {ROWS} --questions {place} --request one --json --output"
     found = []
     for name in ("first.csv", "second.csv"):
         monkeypatch.setattr("sys.stdin", io.StringIO(text))

@@ -302,7 +302,7 @@ def test_a_session_and_the_commands_take_its_url(postgres, tmp_path, capsys):
         assert session.test(chary.count(), above=1, epsilon="0.1", request="monday") == found
     for command in (["ledger", "show"], ["ledger", "verify"], ["ledger", "head"], ["ledger", "export"]):
         assert run([*command, url]) == 0
-    assert run(["report", url, "--md", "--out", str(tmp_path / "out.md")]) == 0
+    assert run(["report", url, "--md", "--output", str(tmp_path / "out.md")]) == 0
     assert run(["ledger", "roles", url, "ann"]) == 0
     assert "GRANT EXECUTE" in capsys.readouterr().out
     assert run(["ledger", "backup", url, str(tmp_path / "x")]) == 0

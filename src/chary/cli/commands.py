@@ -18,7 +18,7 @@ from chary.data.source import Folder
 
 # The one place that makes a command: of its options, and of a hook that yields what is to be shown.
 #
-# Every command so made has --json and --csv-out; what a hook yields is shown at once, so that it may go on after that.
+# Every command so made has --json and --output; what a hook yields is shown at once, so that it may go on after that.
 
 # The panels of a help, in their order; None is the first one, which has no name of its own.
 EXPERT: Final = "Expert"
@@ -352,7 +352,7 @@ class OutputOptions:
 
     panel: ClassVar[str] = "Output"
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
-    csv_out: Annotated[Path | None, typer.Option("--csv-out", help="Also write the answer to a CSV file.")] = None
+    csv_out: Annotated[Path | None, typer.Option("--output", help="Also write the answer to a CSV file.")] = None
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

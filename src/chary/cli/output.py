@@ -158,7 +158,7 @@ def _with_intervals(row: Mapping[str, Any]) -> dict[str, Any]:
 def check_csv(file: Path | None) -> None:
     """Refuse, before anything is charged, a file that is there, such as the data, or that cannot be written."""
     if file is not None and (file.exists() or not os.access(file.parent, os.W_OK)):
-        raise InvalidParameter(f"{file} exists or cannot be written: name a new file, such as --csv-out answer.csv")
+        raise InvalidParameter(f"{file} exists or cannot be written: name a new file, such as --output answer.csv")
 
 
 def show_tables(found: Mapping[str, Any]) -> None:

@@ -30,7 +30,9 @@ from chary.session import Session
 # `chary report`: what a ledger says, as a page for everybody.
 
 File = Annotated[str, typer.Argument(help="Ledger (file or URL), or the data file, which is not read.")]
-Out = Annotated[Path | None, typer.Option(help="Output file (default: LEDGER.html next to the ledger, and so on).")]
+Out = Annotated[
+    Path | None, typer.Option("--output", help="Output file (default: LEDGER.html next to the ledger, and so on).")
+]
 Confidence = Annotated[str, typer.Option(help="Confidence of each interval, and of all hits together.")]
 Dataset = Annotated[str | None, typer.Option(help="Dataset of the ledger (default: all).")]
 Title = Annotated[str | None, typer.Option(help="Title of the report, in your own words.")]
@@ -62,7 +64,7 @@ def report(
 
     It needs the ledger alone. A ledger that does not verify is refused. Nothing secret is looked at.
 
-    Example: chary report visits.ledger --html --out visits.html
+    Example: chary report visits.ledger --html --output visits.html
     """
     asked = [name for name, wanted in (("html", html), ("pdf", pdf), ("md", md), ("csv", csv)) if wanted]
     ledger = config.ledger_at(file)
@@ -86,20 +88,22 @@ def _targets(ledger: str | Path, asked: list[str], out: Path | None, *, as_json:
         file = ledger if isinstance(ledger, Path) else Path(Address.parse(ledger).schema)
         return [file.with_name(f"{file.name}.{form}") for form in asked or ([] if as_json else ["html"])]
     if len(asked) > 1:
-        raise InvalidParameter("--out names one file: ask for one of --html, --pdf, --md and --csv, or leave --out out")
+        raise InvalidParameter(
+            "--output names one file: ask for one of --html, --pdf, --md and --csv, or leave out --output"
+        )
     if out.suffix.lower() not in (".html", ".pdf", ".md", ".csv") or asked not in ([], [out.suffix.lower()[1:]]):
         form, place = (asked or ["html"])[0], without_password(ledger)
         raise InvalidParameter(
-            f"--out ends in .html, .pdf, .md or .csv, as in chary report {place} --{form} --out report.{form}"
+            f"--output ends in .html, .pdf, .md or .csv, as in chary report {place} --{form} --output report.{form}"
         )
     return [out]
 
 
 def _free(target: Path, ledger: str | Path, *, force: bool) -> None:
     if isinstance(ledger, Path) and target.resolve() == ledger.resolve():
-        raise InvalidParameter("a report does not take the place of its ledger: name another file with --out")
+        raise InvalidParameter("a report does not take the place of its ledger: name another file with --output")
     if target.exists() and not force:
-        raise InvalidParameter(f"{target} is there already: name another file with --out, or add --force")
+        raise InvalidParameter(f"{target} is there already: name another file with --output, or add --force")
 
 
 @contextmanager

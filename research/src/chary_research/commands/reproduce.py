@@ -20,7 +20,7 @@ Names = Annotated[list[str] | None, typer.Argument(help="Names of experiments, a
 Listed = Annotated[bool, typer.Option("--list", help="List all experiments and what they need; run none.")]
 Every = Annotated[bool, typer.Option("--all", help="Run all; those whose data are absent are skipped and listed.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer settings and repetitions: minutes instead of hours.")]
-Out = Annotated[Path, typer.Option(help="Where CSV files, pictures and finished pieces go.")]
+Out = Annotated[Path, typer.Option("--output", help="Where CSV files, pictures and finished pieces go.")]
 Jobs = Annotated[int, typer.Option(min=0, help="Processes that measure side by side; 0 is one for each processor.")]
 Data = Annotated[Path | None, typer.Option(envvar=ENVIRONMENT, help="Folder of the data sets that are not shipped.")]
 
