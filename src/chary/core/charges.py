@@ -135,6 +135,8 @@ def refused(plan: Plan[Any], filter_: Filter, accounts: Accounts, block: str | N
     size = "" if epsilon is None else f" at epsilon {plain(epsilon)}"
     told = f"the call does not fit: it can cost {percent(asked)} of the budget ({filter_.budget}){size}, and "
     told += f"{percent(room)} is left" + ("" if block is None else f" in {block}")
+    if plan.price(filter_).free_miss and not accounts.alone:
+        told += "; a miss is free, but a test must be able to pay for a hit"
     if least.delta > left.delta:
         failing, aside = (plain(Fraction(amount.delta, DELTA_STEPS)) for amount in (least, left))
         told += f"; it also takes a delta of {failing}, and {aside} is left of delta_reserve="
