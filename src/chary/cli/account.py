@@ -19,7 +19,7 @@ from chary.numbers import exact, failing, positive, probability, whole
 # How a function becomes a command.
 
 Figures = Mapping[str, Any]
-app = typer.Typer(no_args_is_help=True, help="Calculators of privacy accounting; they touch no data.")
+app = typer.Typer(no_args_is_help=True, help="Calculate privacy costs and accuracy. No data are read.")
 # What the options say that mean the same in every calculator; a calculator states what is its own.
 WORDS: Final = {
     "accuracy": "The error that is wanted, staleness included.",

@@ -33,7 +33,7 @@ def advise(
     analyst: str = "analyst",
     **terms: Any,
 ) -> commands.Found:
-    """Every way to run this many threshold tests, with its error, its cost and the call to write; best first.
+    """Compare all ways to run this many threshold tests: error, cost and the command to type, best first.
 
     hits: How many of them are expected to be above.
     tests: How many tests.

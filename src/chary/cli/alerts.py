@@ -27,7 +27,7 @@ app = typer.Typer(
 
 
 def _new(stated: Stated) -> Found:
-    """Open an alert, and tell what an episode costs and which truths raise false alarms; opening is free.
+    """Open an alert, and print what an episode costs and which true values raise false alarms. Opening is free.
 
     Example: chary alert new meters --count --where "kwh >= 250" --above 400 --clear-below 380 --hits 20
     """
@@ -43,7 +43,7 @@ def _new(stated: Stated) -> Found:
 
 
 def _ask(stated: Stated, *, run: Number, at: At = None) -> Found:
-    """Whether an alert is quiet or active in the rows of now, and whether that changed; only a change is charged.
+    """Ask whether an alert is quiet or active in the present rows. Only a change is charged.
 
     Example: chary alert ask meters 7 --at 2024-01-14
     """
@@ -52,14 +52,14 @@ def _ask(stated: Stated, *, run: Number, at: At = None) -> Found:
 
 
 def _list(stated: Stated) -> Found:
-    """The alerts of a dataset, oldest first: their states, what they reported, and how many changes can be paid."""
+    """List the alerts of a dataset, oldest first: states, reports, and the changes that the budget pays for."""
     held = [each.call for each in stated.session.runs if each.kind == Alert.kind]
     rows = [_row(_alert(stated.session, number)) for number in held]
     yield Shown({"alerts": rows}, lambda _: output.show_tables({"alerts": [_plainly(row) for row in rows]}))
 
 
 def _show(stated: Stated, *, run: Number, plot: Picture = None) -> Found:
-    """An alert, and each of its changes: when it fired and cleared, with values and intervals; free.
+    """Show an alert and its changes: when it fired and cleared, with values and intervals. Free.
 
     Example: chary alert show meters 7 --plot alert.png
     """

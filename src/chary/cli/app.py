@@ -150,7 +150,7 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "First steps": {
         "demo": (
             "demo:demo",
-            "See an alert on a growing panel, interrupted and reopened; takes ten seconds.",
+            "See an alert on a growing panel, interrupted and reopened; takes 15 seconds.",
         ),
         "init": ("rows:init", "Write the options of a data file to a chary.toml."),
         "append": ("append:append", "Append new rows to a DuckDB file, each batch once."),

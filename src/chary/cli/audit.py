@@ -28,7 +28,7 @@ def audit(
     seed: int = 0,
     jobs: int | None = None,
 ) -> commands.Found:
-    """Try to show that kinds of calls are less private than they claim; exit code 2 if one is.
+    """Try to show that kinds of calls are less private than they claim. Exit code 2 if one is.
 
     Each is asked about its worst two neighbours. Where its outcomes can be enumerated the audit is exact; otherwise it
     is a lower bound from transcripts that is wrong once in a million. The next column is the same audit of half the

@@ -20,7 +20,7 @@ Folder = Annotated[Path, typer.Option(help="Folder for the panel, the ledger and
 
 
 def demo(output: Folder = Path("demo-output"), as_json: AsJson = False) -> None:
-    """An alarm system on a growing health-insurance panel, interrupted, reopened and plotted, in about ten seconds."""
+    """Run an alarm system on a growing health-insurance panel: interrupted, reopened and plotted in 15 seconds."""
     story = run(output, _quiet if as_json else lambda line: console.print(f"  {line}", soft_wrap=True))
     with story.open() as session:
         picture = _picture(story, output / "demo.png")

@@ -68,7 +68,7 @@ def _grow(
     schedule: Earlier = None,
     plot: commands.Picture = None,
 ) -> commands.Found:
-    """Counts of growing rows, published again as they grow; all of it is charged once, when it begins.
+    """Publish counts of growing rows again as they grow. All of it is charged once, at the start.
 
     The number of rows must be public: --row-level --neighbors replace. The same options continue the same schedule.
 

@@ -189,15 +189,15 @@ _any = app.Lazy(
     DEFAULT, "A question, of any kind of call.", "Commands", lambda: on_rows(question, ROWS | _sized, DEFAULT)
 )
 ask = _group(partial(of_form, hook=asked), "Ask any kind of call: chary ask FILE KIND.")
-quote = _group(_quoting, "What a question, or any kind of call, would cost and how accurate it would be; free.", _any)
+quote = _group(_quoting, "Show what a call would cost and how accurate it would be. Free.", _any)
 test = of_form(
     TEST,
     _test,
-    "Is a number, or which keys or rows of a series are, at or above a threshold? Yes is charged, no is free.",
+    "Test whether a value, groups or rows of a series are at or above a threshold. Yes is charged, no is free.",
 )
 release_if = of_form(
     Form(ReleaseIf),
     _release_if,
-    "The numbers at or above a threshold, of a question, its keys or the rows of a series; only those are charged.\n\n"
-    "With --individual the analyst's stream of that size goes on, or is opened and charged; then nothing more is.",
+    "Publish the values at or above a threshold: one, those of groups, or of a series. Only these are charged.\n\n"
+    "With --individual each unit has a number of hits of its own: one charge at the opening, and none later.",
 )

@@ -21,7 +21,7 @@ from chary.ledger.locations import move as moving
 from chary.numbers import counted, percent, priced
 from chary.session import opening, statement
 
-app = typer.Typer(no_args_is_help=True, help="The durable record of all calls.")
+app = typer.Typer(no_args_is_help=True, help="Show, verify, back up and move ledgers: the durable record of all calls.")
 File = Annotated[str, typer.Argument(help="Ledger file, postgresql://user@host/database?schema=name, or the data.")]
 Dataset = Annotated[str | None, typer.Option(help="Dataset of the ledger (default: all).")]
 Seen = Annotated[str | None, typer.Option(help="HASH:COUNT of `chary ledger head`, which the ledger must contain.")]
@@ -46,7 +46,7 @@ QUIET = not output.errors.is_terminal
 @app.command()
 @plainly
 def show(file: File, dataset: Dataset = None) -> Found:
-    """What every dataset has spent, and every call."""
+    """Show what every dataset has spent, and every call."""
     with closing(_open(file)) as ledger:
         found = [_dataset(ledger, terms) for terms in ledger.datasets() if dataset in (None, terms.name)]
 
@@ -86,7 +86,7 @@ def verify(file: File, head: Seen = None) -> Found:
 @app.command()
 @plainly
 def head(file: File, checkpoint: Checkpoint = None) -> Found:
-    """The hash of the last entry and the number of entries: keep it elsewhere, for `verify --head`."""
+    """Print the hash of the last entry and the number of entries. Keep it elsewhere, for `verify --head`."""
     with closing(_open(file)) as ledger:
         yield _head(ledger.head() if checkpoint is None else ledger.checkpoint(checkpoint))
 
@@ -132,7 +132,7 @@ def move(source: File, to: To, with_open_calls: WithOpen = False) -> Found:
 @app.command()
 @plainly
 def roles(url: Url, analysts: Analysts) -> Found:
-    """SQL that lets analysts use a ledger in PostgreSQL, each under a role of the same name; for its owner.
+    """Print the SQL that lets analysts use a ledger in PostgreSQL, each under a role of the same name. For its owner.
 
     Example: chary ledger roles postgresql://owner@db.example/privacy?schema=visits ann bob | psql privacy
     """
@@ -142,7 +142,7 @@ def roles(url: Url, analysts: Analysts) -> Found:
 
 @app.command()
 def export(file: File, dataset: Dataset = None, as_json: AsJson = False) -> None:
-    """The chain, public part only, one JSON object a line (with --json: one array)."""
+    """Print the public part of the hash chain, one JSON object a line (with --json: one array)."""
     with closing(_open(file)) as ledger:
         names = [terms.name for terms in ledger.datasets() if dataset in (None, terms.name)]
         lines = (entry for name in names for entry in ledger.export(name))

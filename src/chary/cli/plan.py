@@ -29,7 +29,7 @@ def plan(
     tests: int | None = None,
     value: str = "1/4",
 ) -> commands.Found:
-    """From three of --budget-epsilon, --budget-delta, --hits, --epsilon the fourth; from the first two, a table.
+    """Compute the fourth of --budget-epsilon, --budget-delta, --hits, --epsilon; from the first two, a table.
 
     With --tests the table has the error of all tests together for several numbers of hits, in sensitivities. Its
     columns are a sparse vector, Laplace noise, and optimal tests: without values, for a fixed number of tests, and with

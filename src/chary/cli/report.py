@@ -60,9 +60,9 @@ def report(
     force: Force = False,
     as_json: commands.AsJson = False,
 ) -> None:
-    """What was revealed, for everybody: each question with its answer and interval, when, by whom, at what cost.
+    """Write a public report: each query with its answer and interval, when, by whom and at what cost.
 
-    It needs the ledger alone. A ledger that does not verify is refused. Nothing secret is looked at.
+    Only the public part of the ledger is read. A ledger that does not verify is refused.
 
     Example: chary report visits.ledger --html --output visits.html
     """
@@ -136,7 +136,7 @@ def _told(found: PublicReport, targets: list[Path]) -> None:
 
 # `chary export`: write what was published for other programs.
 
-app = typer.Typer(no_args_is_help=True, help="Published answers as files.")
+app = typer.Typer(no_args_is_help=True, help="Write published answers as files.")
 To = Annotated[Path, typer.Argument(help="File to write: CSV or Parquet by its ending.")]
 Rows = Annotated[int, typer.Option(help="Number of synthetic rows.")]
 Seed = Annotated[int, typer.Option(help="Seed: the same one gives the same table.")]
@@ -159,7 +159,7 @@ def _synthetic(
     plot: commands.Picture = None,
     force: Force = False,
 ) -> commands.Found:
-    """A synthetic table drawn from a public histogram that `chary pmw` opened. Free: no row is looked at for it.
+    """Draw a synthetic table from a public histogram that `chary pmw` opened. Free: no row is read.
 
     Example: chary export synthetic visits.csv made.csv --row-level --neighbors replace --rows 1000
     """

@@ -224,9 +224,9 @@ def typed(ctx: typer.Context, values: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _check(ctx: typer.Context, **values: Any) -> None:
-    """Rows, and by column how many cells are not of the type declared for it. EXACT FIGURES, WHICH ARE NOT PRIVATE.
+    """Count rows, and for each column the cells that are not of its declared type. EXACT, NOT PRIVATE.
 
-    For who owns the rows, before analysts ask about them; nothing is charged. Cells that are empty are of every type.
+    For the owner of the rows, before analysts ask about them. Nothing is charged. Empty cells are of every type.
 
     Example: chary check visits.csv --columns age=BIGINT,day=DATE
     """
@@ -271,7 +271,7 @@ check = commands.signed(
 
 
 def _config(stated: Stated) -> commands.Found:
-    """Which options hold for a file, and where each comes from: command line, chary.toml, ledger or default."""
+    """Show the options that apply to a file, and where each comes from: command line, chary.toml, ledger or default."""
     said = stated.settings.said
     rows = [
         {"option": name.replace("_", "-"), "value": _plain(value), "from": stated.settings.origin(name)}
@@ -286,7 +286,7 @@ def _config(stated: Stated) -> commands.Found:
 
 
 def _init(stated: Stated) -> commands.Found:
-    """Write what is typed here into a chary.toml, so that no later command on the file repeats it.
+    """Write options into a chary.toml, so that no later command on this file repeats them.
 
     Example: chary init visits.csv --unit patient_id --columns age=BIGINT --budget-epsilon 1 --budget-delta 1e-6
     """

@@ -130,7 +130,7 @@ def _distinct(stated: Stated, *, above: Bar = "0") -> Found:
 def _resume(
     stated: Stated, *, run: Number, above: Above = None, at: At = None, learn: Learn = None, questions: Lines = None
 ) -> Found:
-    """Ask what stays open, such as a sparse vector that `chary ask FILE sparse-vector` opened.
+    """Ask an open run, such as a sparse vector that `chary ask FILE sparse-vector` opened.
 
     Example: chary resume visits.csv 1 --unit patient --count --where "age >= 65"
     """
@@ -175,9 +175,9 @@ def _findings(
     procedure: How = None,
     dataset: Dataset = None,
 ) -> Found:
-    """All values that were published so far, with intervals that hold at once, and which alarms to act on; free.
+    """List all published values with intervals that hold together, and which alarms to act on. Free.
 
-    The file is that of the rows, or the ledger, which is enough.
+    FILE is the ledger, or the data file next to it.
 
     Example: chary findings visits.csv.ledger --fdr 0.1
     """
@@ -282,21 +282,21 @@ sparse = on_rows(
     _sparse,
     ROWS | {"blocks": BlockOptions, "size": SizeOptions, "query": QueryOptions},
     "sparse-vector",
-    "Which groups are above a hidden threshold, until --hits were; --epsilon covers the whole pass.",
+    "Find groups above a noisy threshold, up to --hits of them. --epsilon pays for the whole pass.",
     Form(SparseVector, SPARSE, earlier="call"),
 )
 reporting = on_rows(
     _reporting,
     ROWS | {"blocks": BlockOptions, "size": SizeOptions, "query": QueryOptions},
     "self-reporting",
-    "Which groups, or days of a series, are above a threshold with Gaussian noise, until --epsilon is spent. With "
+    "Find the groups, or days of a series, above a threshold by Gaussian noise, until --epsilon is spent. With "
     "--run, the runs of that call continue with the days that are new.",
     Form(SelfReporting, {"sensitivity": SPARSE["sensitivity"]}, earlier="run"),
 )
 distinct = of_form(
     Form(DistinctSketch, earlier="sketch", keyed="sketch"),
     _distinct,
-    "How many distinct units or values there are; all answers of one sketch are charged once.",
+    "Estimate the number of distinct units or values. All answers of one sketch are charged once.",
     "distinct-sketch",
 )
 published = on_rows(_findings, ROWS, "findings", of_ledgers=True)
@@ -318,10 +318,11 @@ SHARP: Final = ("price", "tests", "confidence", "value")
 
 
 def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot: Picture = None) -> Found:
-    """Proportions of rows from a public histogram, charged where it was off. The same options continue the same one.
+    """Answer proportions of rows from a public histogram (PMW), charged only where it was wrong.
 
-    Calls are of --epsilon, or as large as pays for --hits when the histogram is opened. With --cost, --tests
-    or --value-share, optimal tests find the hard queries, and the budget pays for --hits of them.
+    The same options continue the same histogram. Calls are of --epsilon, or as large as pays for --hits when the
+    histogram is opened. With --cost, --tests or --value-share, optimal tests find the hard queries, and the budget pays
+    for --hits of them.
 
     Example: chary pmw visits.csv --columns age=BIGINT --row-level --neighbors replace --budget-epsilon 1
     --budget-delta 1e-6 --hits 20 --alpha 0.1 --bins age=0,18,65,120 --values sex=f,m --where "sex = 'f'"

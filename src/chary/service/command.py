@@ -216,7 +216,7 @@ Port = Annotated[int | None, typer.Option(min=0, max=65_535, help="Another port 
 Workers = Annotated[int | None, typer.Option(min=1, max=64, help="How many processes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No line in the log for each request.")]
-app = typer.Typer(no_args_is_help=True, help="Tokens of the service: made, listed, revoked.")
+app = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens of the service.")
 
 
 def serve(
@@ -280,7 +280,7 @@ def new(
     config: Config = Path("chary.toml"),
     as_json: AsJson = False,
 ) -> None:
-    """Make a token and show it: this is the only time.
+    """Make a token and show it, once only.
 
     Example: chary token new --analyst alice --role analyst --dataset visits
     """
@@ -292,7 +292,7 @@ def new(
 
 @app.command("list")
 def listed(config: Config = Path("chary.toml"), as_json: AsJson = False) -> None:
-    """The tokens, without their secrets."""
+    """List the tokens, without their secrets."""
     found = _tokens(service_config(config)).all()
     if as_json:
         _tell({"tokens": [asdict(each) for each in found]}, as_json)
@@ -308,7 +308,7 @@ def revoke(
     config: Config = Path("chary.toml"),
     as_json: AsJson = False,
 ) -> None:
-    """End a token now, also in a service that runs."""
+    """Revoke a token at once, also in a running service."""
     if not _tokens(service_config(config)).revoke(token):
         raise InvalidParameter(
             "no valid token has that name: it is the middle part of a token, as `chary token list` shows it"

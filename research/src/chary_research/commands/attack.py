@@ -23,7 +23,7 @@ from chary_research.attacks import Power
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Attacks on exact answers, and how far they get against a session. Results on secret data are secret.",
+    help="Attack exact answers, and see how far attacks get against a session. Results on secret data are secret.",
 )
 Epsilon = Annotated[str, typer.Option(help="Budget of each session.")]
 Epsilons = Annotated[str, typer.Option(help="Budgets of the sessions, comma between them.")]

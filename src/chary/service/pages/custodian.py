@@ -68,7 +68,7 @@ def cap(request: Request, on: Capping, service: Shared, form: Form) -> Response:
 
 @router.post("/tokens")
 def make(request: Request, on: Keeping, service: Shared, form: Form) -> Response:
-    """Make a token and show it: this is the only time."""
+    """Make a token and show it, once only."""
     days = form.text("days")
     said: dict[str, Any] = {"analyst": form.text("analyst"), "datasets": [on.served.name]}
     said |= {"roles": [role for role in Role if form.text(f"role-{role}")]}
