@@ -57,7 +57,8 @@ class JointExponential:
 
     def steps(self, j: int, gap: int) -> Floats:
         """The log-weight of going from each gap, quantile j's, to this one, quantile j + 1's."""
-        return -self.rate * np.abs(gap - np.arange(self.values.size + 1) - self.wanted[j])
+        found: Floats = -self.rate * np.abs(gap - np.arange(self.values.size + 1) - self.wanted[j])
+        return found
 
     @cached_property
     def ways(self) -> tuple[list[Floats], list[Floats]]:
@@ -124,7 +125,8 @@ def sums_before(logs: Floats, rate: float, wanted: float) -> Floats:
     # Before the first place there is nothing; a window that is a whole block is its end alone.
     before, last = np.concatenate([np.full(near, -np.inf), ends])[:size], np.concatenate([[-np.inf], begun])[:size]
     both = np.where(place % near == 0, before, np.logaddexp(before, last))
-    return np.logaddexp(far, both - rate * (wanted - place))
+    found: Floats = np.logaddexp(far, both - rate * (wanted - place))
+    return found
 
 
 def _drawn(logs: Floats, generator: np.random.Generator) -> int:

@@ -57,7 +57,8 @@ class _Rows:
 
     def agreement(self) -> NDArray[np.float64]:
         """For each variable the proportion of rows in which it is the label."""
-        return (self.variables == self.labels[:, None]).mean(axis=0)
+        found: NDArray[np.float64] = (self.variables == self.labels[:, None]).mean(axis=0)
+        return found
 
     def table(self) -> pa.Table:
         names = {f"x{k}": self.variables[:, k] for k in range(self.variables.shape[1])}

@@ -111,7 +111,8 @@ class Workload:
         draw = np.random.default_rng(seed)
         ranks = np.arange(1, len(self.pool) + 1, dtype=np.float64) ** -zipf
         picked = draw.choice(len(self.pool), size=asked, p=ranks / ranks.sum())
-        return draw.permutation(len(self.pool))[picked].tolist()
+        places: list[int] = draw.permutation(len(self.pool))[picked].tolist()
+        return places
 
     def _named(self) -> list[tuple[str, int]]:
         return list(zip(self.attributes, self.sizes, strict=True))

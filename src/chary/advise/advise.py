@@ -250,7 +250,9 @@ def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None =
     return sorted(own + told, key=lambda each: each.error)
 
 
-def _paid(call: Call[Any], agreed: Any, asked: Plan[Any], filter_: Filter, wanted: Wanted) -> Amount:
+def _paid(
+    call: Call[Any], agreed: prepaid_tests.AgreedTerms | None, asked: Plan[Any], filter_: Filter, wanted: Wanted
+) -> Amount:
     """What all tests cost under this filter, with the hits that are expected."""
     if agreed is not None:
         return agreed.paid + Amount(agreed.charges.hit).times(wanted.paid_hits)

@@ -41,7 +41,8 @@ class Lazy(TyperCommand):
         made: Any = typer.main.get_command(found)
         made.name = self.name
         _verbosely(made)
-        return made
+        command: _Found = made
+        return command
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of the command behind it, in which it then runs."""

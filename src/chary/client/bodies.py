@@ -94,7 +94,8 @@ def _arrow_stream(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
-    return sink.getvalue().to_pybytes()
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
 
 
 def _table(rows: Any) -> pa.Table:

@@ -64,7 +64,8 @@ class RemoteFigures:
     @property
     def schema(self) -> dict[str, str]:
         """Column names and types."""
-        return self._transport.read(self._at("schema"))["schema"]
+        found: dict[str, str] = self._transport.read(self._at("schema"))["schema"]
+        return found
 
     @property
     def spent(self) -> Spending:
@@ -100,7 +101,8 @@ class RemoteFigures:
     def report(self, *, draft: bool = False) -> PublicReport:
         """The report that was published last; for custodians, the `draft` of now."""
         place = "report/draft" if draft else "report"
-        return of_typed(self._transport.read(self._at(place), form="typed"))
+        found: PublicReport = of_typed(self._transport.read(self._at(place), form="typed"))
+        return found
 
     @property
     def standing(self) -> list[dict[str, Any]]:
@@ -117,7 +119,8 @@ class RemoteFigures:
 
     def _budget(self, name: str) -> Spending:
         told = self._transport.read(self._at("budget"), typed="true", **(self._ends or {}))
-        return of_typed(told["typed"][name])
+        found: Spending = of_typed(told["typed"][name])
+        return found
 
 
 # A run of a service: asked in the same words as one of a session.
@@ -169,7 +172,8 @@ class RemoteRun(Taught, Run[Any, Any]):
     @property
     def spent(self) -> Spending:
         """What the opening and all questions of the run were charged together."""
-        return of_typed(self._session.told_run(self.call)["price"]["charged"])
+        spent: Spending = of_typed(self._session.told_run(self.call)["price"]["charged"])
+        return spent
 
     def follow(self) -> Callable[[], object]:
         """A service asks again by subscriptions: `InvalidParameter`."""
@@ -213,7 +217,8 @@ class Remote(Verbs, RemoteFigures):
         """Ask any call; as `Session.ask`."""
         if isinstance(call, Opening):
             raise InvalidQuery("start what stays open, such as chary.calls.SparseVector(...)")
-        return self._answered(self._transport.keyed(self._at("calls"), request, json=self._said(call)))
+        answer: AnswerT = self._answered(self._transport.keyed(self._at("calls"), request, json=self._said(call)))
+        return answer
 
     def quote(
         self,
@@ -337,15 +342,18 @@ class Remote(Verbs, RemoteFigures):
 
     def lessons(self, run: int) -> list[dict[str, Any]]:
         """What a run can be taught."""
-        return self._transport.read(self._at(f"runs/{run}/lessons"))
+        found: list[dict[str, Any]] = self._transport.read(self._at(f"runs/{run}/lessons"))
+        return found
 
     def quoted(self, path: str, body: Mapping[str, Any]) -> Quote:
         """A quote of a call, without alternatives."""
-        return of_typed(self._transport.once("POST", self._at(path), body)["typed"])
+        found: Quote = of_typed(self._transport.once("POST", self._at(path), body)["typed"])
+        return found
 
     def told_run(self, run: int) -> dict[str, Any]:
         """The public state of a run."""
-        return self._transport.read(self._at(f"runs/{run}"), typed="true")
+        told: dict[str, Any] = self._transport.read(self._at(f"runs/{run}"), typed="true")
+        return told
 
     def __enter__(self) -> Self:
         return self

@@ -61,9 +61,10 @@ class Transport:
             after = page["next"]
         return found
 
-    def once(self, method: str, path: str, body: Any) -> Any:
+    def once(self, method: str, path: str, body: Any) -> dict[str, Any]:
         """Send a request that is idempotent or free."""
-        return self._repeated(method, path, self._form, {}, json=body)
+        told: dict[str, Any] = self._repeated(method, path, self._form, {}, json=body)
+        return told
 
     def send(self, method: str, path: str, body: Any) -> Any:
         """Send a request that must not be repeated, once."""
@@ -117,7 +118,8 @@ class Transport:
             if state["state"] == "failed":
                 raise error_of(state["problem"], state["problem"].get("status", 500))
             if state["state"] != "running":
-                return state.get("result")
+                result: dict[str, Any] | None = state.get("result")
+                return result
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST)
 

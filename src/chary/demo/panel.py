@@ -7,7 +7,7 @@ from importlib.resources import as_file, files
 from itertools import combinations, product
 from pathlib import Path
 from random import Random
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -75,7 +75,7 @@ class Level(NamedTuple):
 
     def holds(self, rows: pa.Table) -> NDArray[np.bool_]:
         """For which rows it holds; never for rows without a value."""
-        values = rows[self.column].to_numpy()
+        values: NDArray[Any] = rows[self.column].to_numpy()
         return values <= self.number if self.most else values >= self.number
 
 

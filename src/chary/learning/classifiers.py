@@ -99,7 +99,8 @@ def fitted(estimator: Any, rows: Points, choices: Choices, seed: int) -> Model:
     ]
     with _quiet():
         model.set_params(**dict.fromkeys(open_states, seed)).fit(rows, choices)
-    return model
+    trained: Model = model
+    return trained
 
 
 def matrix(values: ArrayLike, name: str, features: int | None = None) -> Points:

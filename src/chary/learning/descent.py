@@ -102,7 +102,8 @@ def integer_rows(rows: Floats, radius: Fraction, bits: int = ROW_BITS) -> Floats
 
 def _integers(slopes: Floats, bits: int) -> Floats:
     """Slopes, relative to the steepest, as integers of at most `2**bits`."""
-    return np.clip(np.rint(slopes * 2**bits), -(2**bits), 2**bits)
+    found: Floats = np.clip(np.rint(slopes * 2**bits), -(2**bits), 2**bits)
+    return found
 
 
 # The mean gradient with discrete Gaussian noise, at any rho.
@@ -370,7 +371,8 @@ class DrawnWeights:
         axis = np.arange(-self.points, self.points + 1)
         cube = np.stack(np.meshgrid(*[axis] * self.problem.features, indexing="ij"), axis=-1)
         whole = cube.reshape(-1, self.problem.features)
-        return whole[(whole**2).sum(axis=1) <= self.points**2]
+        inside: NDArray[np.int64] = whole[(whole**2).sum(axis=1) <= self.points**2]
+        return inside
 
     @property
     def most(self) -> Fraction:
@@ -402,4 +404,5 @@ class DrawnWeights:
     def weights(self, rows: Floats, targets: Floats, epsilon: Fraction, source: Source) -> Floats:
         """The weights that were drawn, for rows (n x d) no longer than the radius and their targets."""
         place = self.choice(epsilon).step(-self.losses(rows, targets), source)
-        return self.lattice[place]
+        drawn: Floats = self.lattice[place]
+        return drawn

@@ -115,7 +115,8 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
                 raise InvalidParameter(
                     f"step {name!r} is fitted to the rows, which no noise protects: scale by public bounds"
                 )
-        return super().fit(X, y, **params)
+        fitted: Self = super().fit(X, y, **params)
+        return fitted
 
 
 # Naive Bayes from exact counts with exact noise; everything else is post-processing.
@@ -192,7 +193,8 @@ class CountingBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """The likeliest class for each row, the first one of a tie."""
         check_is_fitted(self, "counts_")
-        return self.classes_[self.log_weights(X).argmax(axis=0)]
+        likeliest: NDArray[Any] = self.classes_[self.log_weights(X).argmax(axis=0)]
+        return likeliest
 
     def log_weights(self, rows: Any) -> Floats:
         """Log-probabilities of the classes, up to a constant for each row: classes by rows."""
@@ -238,7 +240,8 @@ class CountingBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
 
     def _log_shares(self, counts: Cells) -> Floats:
         smoothed = counts + float(exact(self.smoothing, "smoothing"))
-        return np.log(smoothed / smoothed.sum(axis=-1, keepdims=True))
+        logs: Floats = np.log(smoothed / smoothed.sum(axis=-1, keepdims=True))
+        return logs
 
     def check(self) -> None:
         checked_classes(self.classes)

@@ -69,7 +69,8 @@ class FallingLam:
 def regularised(model: linear.PrivateLinear, falling: FallingLam, share: Number, size: int) -> linear.PrivateLinear:
     """The model with the lam that this many rows and this epsilon have."""
     lam = positive(model.lam, "lam") + falling.added(epsilon=share, size=size)
-    return clone(model).set_params(lam=lam)
+    made: linear.PrivateLinear = clone(model).set_params(lam=lam)
+    return made
 
 
 def train_falling(

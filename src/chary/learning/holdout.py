@@ -178,7 +178,8 @@ def _steps(values: Any, rows: int) -> list[int]:
     if found.shape != (rows,):
         raise InvalidParameter("a function has one value for each row")
     inside = np.clip(np.nan_to_num(found, nan=0.0), 0, 1)
-    return np.rint(inside * GRID).astype(np.int64).tolist()
+    steps: list[int] = np.rint(inside * GRID).astype(np.int64).tolist()
+    return steps
 
 
 def _told(

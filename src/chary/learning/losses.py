@@ -161,7 +161,7 @@ class SquaredError(Loss):
 
 def _shares(values: Floats) -> Floats:
     """`1 / (1 + exp(-v))`, with a relative error of at most 16 units of roundoff."""
-    powers = np.exp(-np.minimum(np.abs(values), FAR))
+    powers: Floats = np.exp(-np.minimum(np.abs(values), FAR))
     return np.where(values >= 0, 1.0, powers) / (1 + powers)
 
 

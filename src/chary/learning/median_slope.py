@@ -108,7 +108,8 @@ def excess(values: Floats, candidates: Sequence[float]) -> Floats:
     """
     ranked, asked = np.sort(values), np.array([float(each) for each in candidates])
     below, above = np.searchsorted(ranked, asked, "left"), len(ranked) - np.searchsorted(ranked, asked, "right")
-    return np.maximum(0, 2 * np.maximum(below, above) - len(ranked)).astype(np.float64)
+    most: Floats = np.maximum(0, 2 * np.maximum(below, above) - len(ranked)).astype(np.float64)
+    return most
 
 
 def drawn_order(size: int, source: noise.Source) -> NDArray[np.intp]:

@@ -155,7 +155,8 @@ def _known(config: ServiceConfig, store: ServiceStore) -> tuple[BearerTokens, "O
 
 def service_of(request: Request) -> Service:
     """The service of a request."""
-    return request.app.state.service
+    found: Service = request.app.state.service
+    return found
 
 
 Shared = Annotated[Service, Depends(service_of)]

@@ -102,7 +102,8 @@ def built_in_cases(table: pa.Table) -> Cases:
 
 
 def _one_hot(values: NDArray[Any]) -> NDArray[np.bool_]:
-    return np.equal.outer(values, np.unique(values))
+    found: NDArray[np.bool_] = np.equal.outer(values, np.unique(values))
+    return found
 
 
 # Membership in the training data of a classifier, by shadow models (Shokri 2017; Carlini 2022).

@@ -68,7 +68,8 @@ def believed(answers: NDArray[np.int64], *, epsilon: float, people: int, before:
     likely = betabinom.logpmf(having, people, a, b) - epsilon * np.abs(answers[:, None] - having[None, :])
     weights = np.exp(likely - likely.max(axis=1, keepdims=True))
     rates = having / people if took_part else (having + a) / (people + a + b)
-    return weights @ rates / weights.sum(axis=1)
+    found: Floats = weights @ rates / weights.sum(axis=1)
+    return found
 
 
 def laplace_noise(epsilon: float) -> tuple[NDArray[np.int64], Floats]:

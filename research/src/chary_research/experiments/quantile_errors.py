@@ -131,7 +131,8 @@ class PanelQuantiles(QuantileErrors):
     names: Final = {"age": "xage", "dollars": "meddol"}
 
     def read(self, column: str, data: DataFolder) -> NDArray[np.float64]:
-        return of_year(people(), 1)[self.names[column]].to_numpy()
+        values: NDArray[np.float64] = of_year(people(), 1)[self.names[column]].to_numpy()
+        return values
 
 
 class CensusQuantiles(QuantileErrors):

@@ -51,7 +51,8 @@ def at_size(counts: CountsBox, runs: ScheduleRuns, size: int, streams: int, sour
     """The largest error of the run at this size in each stream, a proportion of the rows."""
     truth = rows_by_key(runs.size(0), size)
     told = _told(counts, runs, size - runs.size(0), truth, streams, source)
-    return np.abs(told - truth).max(axis=1) / size
+    errors: Floats = np.abs(told - truth).max(axis=1) / size
+    return errors
 
 
 def rows_by_key(start: int, size: int) -> NDArray[np.int64]:

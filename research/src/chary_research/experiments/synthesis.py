@@ -59,7 +59,7 @@ class Range:
 
     def holds(self, rows: pa.Table) -> NDArray[np.bool_]:
         """For which rows."""
-        values = rows[self.column].to_numpy()
+        values: NDArray[Any] = rows[self.column].to_numpy()
         return (values >= self.low) & (values < self.high)
 
 

@@ -21,7 +21,7 @@ from chary.core.plan import Plan
 from chary.data import NeighborRelation, Query, count
 from chary.filters import Budget
 from chary.mechanisms.sketches import KEY_DIGITS, place_one, words
-from chary.noise.source import Words
+from chary.noise.source import Source, Words
 from chary.session import Session
 
 # Worst-case neighbours of runs, asked in whole sessions.
@@ -176,7 +176,7 @@ class OneRegister:
     """A source of words for a sketch of this key. Only what is drawn for one of its registers comes from another
     source; all other registers draw their least value."""
 
-    def __init__(self, followed: Any, key: Words, register: int) -> None:
+    def __init__(self, followed: Source, key: Words, register: int) -> None:
         self._followed, self._key, self._register = followed, key, register
 
     def words(self, count: int, bits: int) -> Words:

@@ -211,7 +211,7 @@ def _checked(made: _Made) -> _Made:
     return made
 
 
-def _quietly(read: Callable[[], Any]) -> Any:
+def _quietly(read: Callable[[], _Made]) -> _Made | None:
     try:
         return read()
     except (SqlglotError, RecursionError, ValueError):

@@ -245,12 +245,14 @@ def _last_number(service: Service, on: admission.Asking) -> int:
     found = service.store.rows(select(PUBLISHED.c.number).where(here).order_by(PUBLISHED.c.number.desc()).limit(1))
     if not found:
         raise Refusal(404, "no report of this dataset was published")
-    return found[0].number
+    number: int = found[0].number
+    return number
 
 
 def _numbered(service: Service, number: int) -> PublicReport:
     (found,) = service.store.rows(select(PUBLISHED.c.report).where(PUBLISHED.c.number == number))
-    return of_typed(json.loads(found.report))
+    made: PublicReport = of_typed(json.loads(found.report))
+    return made
 
 
 def _written(made: PublicReport, form: str) -> str:

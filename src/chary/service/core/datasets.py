@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from sqlalchemy import and_, insert, select
 
@@ -267,7 +267,8 @@ class SharedAnswers:
             or not (found.parts == spine.scope(plan) or spine.has(found.parts))
         ):
             raise RequestConflict("this idempotency key was used before with another question")
-        return handed_out(plan.present(found.outcome, number), spine)
+        told: Answer = handed_out(plan.present(found.outcome, number), spine)
+        return told
 
     def has(self, session: Session, request: str) -> bool:
         """Whether the key has an answer: that of its own call, or that of another analyst's call."""
@@ -285,7 +286,8 @@ class SharedAnswers:
             return None
         if kept is _UNKNOWN:
             kept = self._keep(key, _latest(spine, plan) if spine.stored(plan, request) is None else None)
-        return kept
+        number: int | None = kept
+        return number
 
     def _kept(self, key: dict[str, str]) -> Any:
         here = and_(*(REQUESTS.c[name] == value for name, value in key.items()))
@@ -369,6 +371,9 @@ class ReportInPages:
         return found
 
 
+_Made = TypeVar("_Made")
+
+
 class ReportsKept:
     """A cache of reports and their strings. Concurrent requests for one of them wait for the first to make it."""
 
@@ -384,10 +389,10 @@ class ReportsKept:
         """A report cut into pages."""
         return self._once(("pages", *key), lambda: ReportInPages.of(make()))
 
-    def _once(self, key: tuple[str, ...], make: Callable[[], Any]) -> Any:
+    def _once(self, key: tuple[str, ...], make: Callable[[], _Made]) -> _Made:
         with self._lock:
             first = key not in self._kept
-            made = self._kept.setdefault(key, Future())
+            made: Future[_Made] = self._kept.setdefault(key, Future())
             self._kept.move_to_end(key)
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)

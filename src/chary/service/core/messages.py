@@ -221,7 +221,8 @@ def atom(dataset: str, address: str, found: Iterable[News]) -> bytes:
         _put(entry, "updated", each["time"])
         SubElement(entry, "category", term=each["kind"])
         _put(entry, "content", words(each))
-    return tostring(feed, encoding="utf-8", xml_declaration=True)
+    told: bytes = tostring(feed, encoding="utf-8", xml_declaration=True)
+    return told
 
 
 def _put(parent: Element, name: str, text: str) -> None:

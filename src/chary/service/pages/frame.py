@@ -285,7 +285,8 @@ async def guarded(request: Request) -> None:
 
 
 def _form(request: Request) -> Posted:
-    return request.state.form
+    found: Posted = request.state.form
+    return found
 
 
 Form = Annotated[Posted, Depends(_form)]
