@@ -43,7 +43,7 @@ from chary.service.app import application
 from chary.service.config import Grant, Mail, OpenIdOptions, ServiceOptions, Webhook, configured
 from chary.service.core.datasets import ServedDatasets
 from chary.service.state import service_with
-from chary.service.store.store import ServiceStore
+from chary.service.store import ServiceStore
 
 API: Final = Path(__file__).parent / "reference" / "api"
 

@@ -104,7 +104,7 @@ def test_every_step_does_what_the_page_says(newcomer):
     [looked] = told["python look.py"]
     assert "interval" in looked
     [verified] = told["chary ledger verify visits.duckdb.ledger"]
-    assert "release" in verified
+    assert "Release" in verified
     assert "test" in verified
 
 

@@ -36,8 +36,8 @@ _TWICE: Final = "call_twice"
 
 @call("boundary", subject="algorithms")
 class Boundary(Call[answers.Classified | answers.Pair]):
-    """The outcome of any algorithm whose distribution is known, free while it is clear; "boundary", which is charged,
-    if not.
+    """Publish the outcome of an algorithm of known distribution. It is free while it is clear; otherwise "boundary" is
+    published and charged.
 
     The algorithm declares its outcomes and their `probabilities`; the outcome is drawn from these. A `Choose` by
     "exponential" or "permute_and_flip" has them, and so has a `ThresholdTest` of one query by Laplace noise. One
@@ -311,7 +311,7 @@ _STORED: Final = ("classify", "decide", "between")
     },
 )
 class Classify(sharpness.HowSharply[answers.Classified]):
-    """Where a query lies, which is free while it is clear; what is not clear is charged.
+    """Publish between which thresholds a value lies, or which group is largest. It is free if the answer is clear.
 
     With `above` True (at or above it) or False, and "boundary" where that is not clear. With `low` and `high` "low"
     (below `low`) or "high" (from `high` on), and "between". Of a query with groups the group with the largest answer (a

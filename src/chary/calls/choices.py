@@ -127,8 +127,8 @@ def noise_for(gaps: Gaps, epsilon: Fraction) -> Fraction:
 
 @call("fraction", subject="numbers")
 class Proportion(Call[NoisyNumber]):
-    """The fraction of all units that satisfies a condition; for sessions where units are replaced, so that their
-    number is public. 0 where there are none.
+    """Publish the proportion of all units that satisfy a condition. The session needs `neighbors="replace"`, so that
+    the number of units is public. It is 0 where there are none.
 
     Guarantee: epsilon-DP: discrete Laplace noise on the count, cut off at 0 and at the number of units, which is
     universally optimal for a count (Ghosh, Roughgarden, Sundararajan 2009). Always charged.
@@ -201,7 +201,7 @@ def _steps(by: str, unit: Fraction, candidates: int, beta: Fraction) -> int:
     },
 )
 class Choose(Call[ChosenKey | Winner]):
-    """The group whose answer is the largest, up to noise, of a grouped query; its value is not published.
+    """Publish the group with the largest value, up to noise, of a grouped query. The value itself is not published.
 
     Guarantee: `Pure(epsilon)` whatever the number of groups, and whatever of them one unit is in; always charged. A
     group is a scalar for one column, a tuple for several; of a series, the position.
@@ -413,7 +413,8 @@ def _by_gaussian_noise(call: Choose, query: Query, spine: Spine) -> Plan[ChosenK
 
 @call("most_common", subject="selection")
 class MostCommon(Shorthand[ChosenKey | Winner]):
-    """The value of a column that most units have, up to noise, among public values; as `Choose` of their counts.
+    """Publish the value of a column that most units have, up to noise, among public values, as `Choose` of their
+    counts.
 
     Guarantee and errors as for `Choose`. Values that are not listed are never returned.
     """
@@ -438,7 +439,7 @@ class MostCommon(Shorthand[ChosenKey | Winner]):
     },
 )
 class Majority(Call[YesOrNo]):
-    """Whether more units satisfy the condition than do not, up to noise; a tie is settled by a fair coin.
+    """Publish whether more units satisfy the condition than do not, up to noise. A tie is settled by a fair coin.
 
     Guarantee: `Pure(epsilon)` (`MajorityVote`); always charged. A unit that comes or goes moves the lead by one; one
     that is replaced, by two. The default is wrong least often of all votes that treat both answers alike;
@@ -485,7 +486,7 @@ Picking = tuple[Callable[[Sequence[Any], Source], int], Callable[[Fraction], flo
 
 @call("exponential_mechanism", subject="selection", typed=False)
 class ExponentialMechanism(Call[ChosenKey]):
-    """One of a list of public candidates, the likelier the higher its score, or the smaller its distance.
+    """Publish one of a list of public candidates, the likelier the higher its score, or the smaller its distance.
 
     Guarantee: `Pure(epsilon)` and (epsilon^2/8)-zCDP, whichever costs less under the filter, always charged. A
     candidate of score u has a probability exactly proportional to `exp(epsilon u / (2 sensitivity))`. One at distance
@@ -719,7 +720,8 @@ class Labelled(Answer):
 
 @call("label", subject="votes", typed=False)
 class Label(Call[Labelled]):
-    """The voters' label. With `guess`, such as a model's prediction, it is free unless another label comes out.
+    """Publish the label with the most votes. With `guess`, such as a model's prediction, it is free unless another
+    label comes out.
 
     With `clear` it is free where it is clear; where it is not, the answer is "boundary", which is charged.
 
@@ -821,7 +823,7 @@ class Agreed(YesOrNo):
 
 @call("agreement", subject="votes", typed=False)
 class Agreement(Call[Agreed]):
-    """Whether some option has at least `above` votes, up to noise; the expected outcome is free.
+    """Test whether some option has at least `above` votes, up to noise. The expected outcome is free.
 
     Guarantee: the largest count, which moving a vote changes by one at most, is tested with discrete Laplace noise: one
     epsilon-DP call with the NotPrior target "not as expected". Errors as for `Label`.

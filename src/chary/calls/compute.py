@@ -368,7 +368,8 @@ class Disclosure(answers.Withheld):
 
 @call("publish_if", subject="algorithms")
 class PublishIf(Call[Disclosure]):
-    """The outcome of any private algorithm if it meets a condition, otherwise nothing, which is free; see `Widen`.
+    """Publish the outcome of any private algorithm if it meets a condition. Otherwise nothing is published, which is
+    free; see `Widen`.
 
     Guarantee: one epsilon-DP call with the NotPrior target "published" ([TCT] Algorithm 2). An algorithm's delta is
     paid hit or miss, once for all extensions. An outcome that does not meet the condition becomes secret state, and not
@@ -583,7 +584,7 @@ def _aim(call: Call[Any], inner: Plan[Any], said: Json, spine: Spine) -> Aim:
 
 @call("best_of", subject="algorithms", typed=False)
 class MultiTarget(Opening[Run[answers.RaceOutcome, "RaceState"]]):
-    """Count several targets side by side and pay for the one that is hit least.
+    """Count hits of several targets side by side, and pay for the target that is hit least.
 
     Guarantee: all calls together cost the logarithm of the number of targets once, and then what the best target alone
     would have cost (`BestOf(targets)`; log-moment). On a privacy curve that is delta times that number ([TCT] Lemma

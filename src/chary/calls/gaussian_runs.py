@@ -408,7 +408,8 @@ class ReportingState:
 
 @call("self_reporting", subject="gaussian", tells="above")
 class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
-    """Tests of any number of values, `run.ask(query)`: after each that is above the next run begins at once.
+    """Open a run of tests of any number of values, `run.ask(query)`. After each value that is above, the next run
+    begins at once.
 
     The groups of a grouped query are tested in turn, in one scan. The number of tests, of runs and of hits is open. The
     runs stop where the loss of all answers together could come to exceed `epsilon`, whichever way the next test ends.
@@ -643,8 +644,8 @@ class ThresholdState:
 
 @call("above_threshold", subject="gaussian", tells="above")
 class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState]]):
-    """A run of tests, `run.ask(query)`, up to the first True or the last of `hits` hits; any number of them, adaptively
-    chosen.
+    """Open a run of any number of adaptive tests, `run.ask(query)`. It ends with the first True, or the last of `hits`
+    hits.
 
     The groups of a grouped query are tested in turn, in one scan, until one is above or the budget cannot pay for the
     next one. Each tested group is a step. Where hits are left, ask again for the groups that are `untested`.

@@ -528,7 +528,7 @@ _TOLD: Final = (
 
 @call("growing_sparse_vector", subject="growing")
 class GrowingTests(Opening[GrowingRun]):
-    """Test averages over a growing table against a hidden threshold, in rounds of any number of misses and one hit.
+    """Test averages over a growing table against a noisy threshold, in rounds of any number of misses and one hit.
 
     Guarantee: with `epsilon`, a round is `epsilon (s/n)^(exponent - 1)`-DP, where n is the size now and s that at which
     it begins. That is charged when its first question comes. Every further question until its hit is free, however the

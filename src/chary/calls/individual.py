@@ -140,7 +140,8 @@ class StreamState:
 
 @call("individual_stream", subject="individual")
 class IndividualTests(run.Opening[run.KeyedRun[LivingCount, answers.WatchResult, StreamState]]):
-    """Open a stream in which each unit pays for itself: for `hits` hits, then it drops out.
+    """Open a stream in which each unit has a budget of its own: after `hits` hits that it is in, it is no longer
+    counted.
 
     Guarantee (theorem 2.10 of [TCT], and for optimal threshold tests docs/theory/growing.md): for every unit that of
     `hits` hits, whatever is asked and for how long, all charged now. Under `replace` it is twice as many, since each of

@@ -81,7 +81,8 @@ class LinearAnswers(Table):
 
 @call("matrix_mechanism", subject="numbers", publishes=True, typed=False)
 class MatrixMechanism(Call[LinearAnswers]):
-    """Many overlapping sums of the cells of a grouped query, such as all ranges of ages, or all marginals of a table.
+    """Publish many overlapping sums of the cells of a grouped query, such as all ranges of ages, or all marginals of a
+    table.
 
     The cells are the query's groups, 2 to 256 of them. `workload` is the sums that are asked. It is "prefixes" or
     "ranges" of neighbouring cells in the order of the list, or `[["sex"], ["sex", "age"], []]` for marginals. Or it is

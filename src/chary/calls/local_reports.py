@@ -113,7 +113,8 @@ class RandomizedTable(Table):
 
 @call("randomized_values", subject="numbers")
 class RandomizedValues(Call[RandomizedTable | RandomizedCounts]):
-    """How many units report each of several public values, or a condition, when each reports by randomized response.
+    """Estimate how many units have each of several public values, or meet a condition, by randomized response of each
+    unit.
 
     Guarantee: `Pure(epsilon)`, under `replace` neighbours: one unit's value changes, and every unit's report is
     epsilon-DP on its own, as in a survey whose collector is not trusted (`KRandomizedResponse`, `UnaryEncoding`). A

@@ -293,7 +293,7 @@ Ranges = Annotated[
 
 @call("principal_components", subject="numbers")
 class PrincipalComponents(Call[Components]):
-    """The principal components of columns with public bounds, with their means and covariances: a `Components`.
+    """Publish the principal components of columns with public bounds, with their means and covariances: a `Components`.
 
     Noise is drawn once, on the number of rows, the sums of the columns and the sums of their products. It is discrete
     Gaussian for `rho`, or for `epsilon` and `delta`, and discrete Laplace for `epsilon` alone. All else follows from
@@ -351,7 +351,8 @@ class PrincipalComponents(Call[Components]):
 
 @call("linear_regression", subject="numbers")
 class LinearRegression(Call[Regression]):
-    """The linear regression of one column on others with public ranges, with its standard errors: a `Regression`.
+    """Publish the linear regression of one column on others with public ranges, with its standard errors: a
+    `Regression`.
 
     `response` is explained by an intercept and all other columns of `ranges`. Noise is drawn once, on the number of
     rows, the sums of the columns and the sums of their products. It is discrete Gaussian for `rho`, or for `epsilon`

@@ -241,7 +241,7 @@ class SparseRun(run.KeyedRun[SparseTest, SparseWatch, SparseState]):
 
 @call("sparse_vector", subject="sparse")
 class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState]]):
-    """Test any number of questions against one hidden threshold, until `hits` of them were above it.
+    """Test any number of queries against one noisy threshold, until `hits` of them were above it.
 
     Guarantee: epsilon-DP for all of it, charged now and whole; (epsilon, delta)-DP in the published form with a
     `delta`. Afterwards questions are free, also those that hit. `values` publishes a noisy value with each hit, for
@@ -524,7 +524,8 @@ class AgreedState:
 
 @call("agreed_tests", subject="thresholds")
 class PrepaidTests(run.Opening[run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]]):
-    """Agree on a number of tests: all their misses are paid now, a hit when it comes, and they are the sharper for it.
+    """Open a run with a fixed number of tests. All misses are paid now and each hit when it comes, which makes the
+    tests more accurate.
 
     Guarantee: each test is a `SharpTest` of these costs at the order of the session's filter. The opening is charged
     `tests` misses, and a hit what it costs above a miss. A test that is not asked stays paid. A grouped question uses

@@ -150,8 +150,8 @@ MOST_GROUPS: Final = 10_000
     },
 )
 class Quantile(Call[AnswerT]):
-    """One quantile of a column, such as the median at 0.5, or several together, such as the quartiles, out of the
-    multiples of `step` between the bounds.
+    """Publish one quantile of a column, such as the median at 0.5, or several together. They are multiples of `step`
+    between the bounds.
 
     Guarantee: epsilon-DP for all of them, or the lower cost of the zCDP that comes with it, by inverse sensitivity
     (docs/theory/choices.md); always charged. Several, which increase strictly, are chosen in `floor(log2 m) + 1` rounds

@@ -193,8 +193,8 @@ def _free(sums: Laplace, spared: int) -> Laplace:
 
 @call("release", subject="numbers", publishes=True)
 class Release(Call[AnsweredT]):
-    """An ordinary noisy answer: discrete Laplace noise for `epsilon`, discrete Gaussian noise for `rho`, or for
-    `epsilon` and `delta`. A `NoisyNumber`, or `NoisyNumbers` for a query with keys.
+    """Publish a noisy value: with discrete Laplace noise for `epsilon`, discrete Gaussian noise for `rho`, or for
+    `epsilon` and `delta`. The answer is a `NoisyNumber`, or `NoisyNumbers` for a query with groups.
 
     Guarantee: epsilon-DP, rho-zCDP or (epsilon, delta)-DP for the whole answer (all keys of a grouped query together).
     Always charged. The event is that of the noise itself, which at Renyi orders is cheaper than a pure event of the
@@ -365,7 +365,7 @@ _LIMITS: Final = ("max_groups_per_unit", "assumed_groups_per_unit")
 
 @call("histogram", subject="numbers")
 class Histogram(Shorthand[NoisyNumbers]):
-    """The noisy number of units with a row in each bin; groups are half-open intervals, `bins` their edges.
+    """Publish the noisy number of units with a row in each bin. Bins are half-open intervals with the edges `bins`.
 
     Guarantee and noise are as for `Release`. One unit is in one bin where each row is a unit, otherwise in as many as
     `max_groups_per_unit` or `assumed_groups_per_unit` say, or in all. So the noise does not grow with the number of
@@ -391,7 +391,7 @@ class Histogram(Shorthand[NoisyNumbers]):
 
 @call("marginal", subject="numbers")
 class Marginal(Shorthand[NoisyNumbers]):
-    """The noisy number of units with each combination of public values: columns and the values they may have.
+    """Publish the noisy number of units with each combination of public values of some columns.
 
     Guarantee: that of `Release` for the whole marginal. Keys are tuples of values, a scalar for one column, in the
     order of the lists, the last column changing fastest. Errors: `InvalidQuery` for no columns, an empty list, or more
@@ -499,7 +499,8 @@ class NoisyAnswers(Table):
 
 @call("release_all", subject="numbers", publishes=True, typed=False)
 class ReleaseAll(Call[NoisyAnswers]):
-    """Several counts, sums and histograms at once, with groups or without; each has noise for its own sensitivity.
+    """Publish several counts, sums and histograms at once, with groups or without. Each has noise for its own
+    sensitivity.
 
     Guarantee: epsilon-DP with discrete Laplace noise, or rho-zCDP with discrete Gaussian noise (for `rho`, or for
     `epsilon` and `delta`), for all of them together. The noise follows from what one unit can change of all of them at

@@ -218,7 +218,7 @@ Box = Annotated[
 
 @call("schedule", subject="growing", typed=False)
 class Rerun(Opening[Run[ScheduledRun | None, ScheduleState]]):
-    """Rerun a static private algorithm whenever the dataset has grown enough, for ever; charged once, now.
+    """Run a static private algorithm again whenever the dataset has grown enough, for ever. It is charged once, now.
 
     Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta, much more accurate), for all runs together. `epsilon`
     with a `delta` means the largest rho that is (epsilon, delta)-DP, and that rho is charged. With probability `1 -

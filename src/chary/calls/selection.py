@@ -249,7 +249,8 @@ def selected(call: "Select", spine: Spine, law: sharp.TestLaw) -> Plan[Selected]
 
 @call("top", subject="selection", publishes=True, by_hits=True)
 class TopK(Call[Ranking]):
-    """The best `k` candidates with their noisy scores, best first; of equal scores the earlier candidate.
+    """Publish the best `k` candidates with their noisy scores, best first. Of equal scores the earlier candidate comes
+    first.
 
     Candidates are the groups of a query (a series has its positions), each with noise for `epsilon`, or private
     algorithms that return [score, solution] and bring their own epsilons. `gap` ends the list where the next score is
@@ -430,7 +431,7 @@ def check_most(k: int, candidates: int, words: str) -> None:
     },
 )
 class Greedy(sharp.Valued[Hits]):
-    """Candidates chosen one after another, each by what it adds to those that were chosen before.
+    """Choose candidates one after another, each by what it adds to those chosen before.
 
     Candidates are conditions, or the groups of a count without `max_groups_per_unit`. One is chosen if at least `above`
     units have a row in it and none in those chosen before, up to noise (a `Coverage`). Or they are private algorithms
@@ -582,8 +583,8 @@ def _reaches(bar: Fraction, outcome: Any, *, alone: bool) -> bool:
     },
 )
 class Select(sharp.Valued[Selected]):
-    """All candidates that reach a threshold, in the order they are listed, with their scores: groups of a query,
-    conditions or private algorithms.
+    """Publish all candidates that reach a threshold, in the order of the list, with their scores. Candidates are groups
+    of a query, conditions or private algorithms.
 
     Guarantee: an algorithm, whose outcomes are [score, solution], is one (epsilon, delta)-DP call with the NotPrior
     target "published" ([TCT] Lemma 2.4). One that fails reaches no threshold, and the deltas of all are paid. A counted

@@ -115,7 +115,7 @@ REGISTERS = 1024
 
 @call("sketch", subject="sketches", by_hits=True, tells="distinct")
 class DistinctSketch(Opening[Run[DistinctEstimate, SketchState]]):
-    """Keep the number of distinct privacy units with a row satisfying `where` as a private sketch.
+    """Keep a private sketch of the distinct privacy units that have a row satisfying `where`.
 
     With `of`, it counts the distinct values of that column. One unit has at most r of them: `max_groups_per_unit=r`
     (chary enforces it and reads the rows once) or `assumed_groups_per_unit=r` (you assert it, for all rows to come).

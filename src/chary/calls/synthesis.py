@@ -137,7 +137,8 @@ class _Answering(_Cells):
 
 @call("mwem", subject="synthesis")
 class MWEM(Call[SyntheticHistogram]):
-    """A histogram over a whole universe that answers all these queries, from the few it would get most wrong.
+    """Publish a histogram over a whole universe that answers all these queries. It learns from the few that it would
+    get most wrong.
 
     Each round picks the query that the histogram of that time gets most wrong, measures its count, and fits the
     histogram to all counts measured so far. The last one only tests (Hardt, Ligett, McSherry 2012;
@@ -438,7 +439,7 @@ class SyntheticDatabase(Answer):
 
 @call("small_database", subject="synthesis")
 class SmallDatabase(Call[SyntheticDatabase]):
-    """A synthetic database of a few rows whose answers to all these queries are near those of the data.
+    """Publish a synthetic database of a few rows whose answers to all these queries are near those of the data.
 
     Queries are conditions, one or a list, or counts, whose groups make a condition each, or linear queries
     (`chary.data.average`, `weighted`). Give its size as `rows`, or `alpha` for `ceil(ln|Q|/alpha^2)` as published.

@@ -109,7 +109,7 @@ def far_by(step: Number, sharpness: Sharpness) -> TwoSidedSampler:
 
 @call("track", subject="algorithms", publishes=True, again=True, by_hits=True)
 class OnChange(FreshlyValued[Tracked]):
-    """One question, asked as often as you like, and paid only when the answer changes.
+    """Ask one query again and again, and pay only when the answer changes.
 
     With `hits`, `price` or `within` (as for `ThresholdTest`) a new answer is published when it is `step` or more from
     the last one. It has noise of its own, for the part `value` of the cost of a change. With `epsilon` it is a noisy
@@ -313,8 +313,8 @@ FINER: Final = 10**6
 
 @call("release_if", subject="thresholds", publishes=True, by_hits=True)
 class ReleaseIf(Valued[AnsweredT]):
-    """The noisy value if it is at or above the threshold, otherwise nothing, which is free; see `Widen`. Of a query
-    with groups the values of all groups that are, in order and in one scan.
+    """Publish the noisy value if it is at or above the threshold. Otherwise nothing is published, which is free; see
+    `Widen`. A query with groups is tested group by group, in order and in one scan.
 
     Guarantee: with `epsilon`, an epsilon-DP call with the NotPrior target "published" ([TCT] Algorithm 2). The value
     costs no more than the bare answer "above", and an outcome below the threshold becomes secret state. With `hits`,
@@ -484,8 +484,8 @@ class Tested(YesOrNo):
 
 @call("test", subject="thresholds", name="test", by_hits=True, tells="above")
 class ThresholdTest(Threshold[AnsweredT]):
-    """Whether a query is at or above a threshold, up to noise: True is charged, False is free. Of a query with groups
-    which groups are, in order and in one scan.
+    """Test whether a value is at or above a threshold, up to noise. True is charged, False is free. A query with groups
+    is tested group by group, in order and in one scan.
 
     Guarantee: with `epsilon`, one epsilon-DP call with the NotPrior target "True" ([TCT] section 2.1); otherwise
     `SharpTest` at the order of the session's filter. A mean is tested through the sum of its differences from the

@@ -538,7 +538,8 @@ _OF_HITS: Final = ("hits", "follow_size", "price", "tests", "confidence", "value
     meanings={"rows": "A public number near that of the rows, where that is secret."},
 )
 class PMW(Opening[HistogramRun]):
-    """Answer any number of queries about proportions of rows from a public histogram; pay only where it is off.
+    """Answer any number of queries about proportions of rows from a public histogram. Only where it is wrong is
+    charged.
 
     Guarantee: each query is one call that hits if it is "hard"; opening is free. `alpha` is the largest error of
     answers. How accurately hard is distinguished from easy is chosen in one of four ways. `hits` is the number of hard

@@ -22,7 +22,7 @@ from chary.errors import InvalidParameter, NotWithheld
     },
 )
 class Widen(Call[Any]):
-    """Publish what an earlier call withheld if it meets another condition; no data are read, also after a restart.
+    """Publish what an earlier call withheld, if it meets another condition. No data are read, also after a restart.
 
     The condition is a threshold `above`, lower than before, for the value that a `ReleaseIf` with `epsilon` withheld,
     or for the scores of a `Select` with `room`. Or it is `when`, for the outcome of a `PublishIf`, or for each
