@@ -1,6 +1,7 @@
 """The parts of the auditor: bounds that hold, events that are found, laws that are exact."""
 
 import math
+import random
 from fractions import Fraction
 
 import numpy as np
@@ -176,6 +177,23 @@ def test_a_session_is_audited_against_its_whole_budget():
     charged = audit(told, PEOPLE, FEWER, **options)
     assert (whole.claimed, charged.claimed) == (2, 1)
     assert 0 < whole.measured == charged.measured <= 1
+
+
+def test_randomness_from_elsewhere_hides_nothing():
+    """What never draws from the source is run as often as the rest, and not taken for one sure outcome."""
+    draws = random.Random(4)
+
+    def exact_size_at_times(rows, source):
+        return rows.num_rows if draws.random() < 0.1 else 0
+
+    def answered_at_random(rows, source):
+        return (rows.num_rows > 2) == (draws.random() < math.e / (1 + math.e))
+
+    tables = pa.table({"name": ["a", "b", "c"]}), pa.table({"name": ["a", "b"]})
+    said = {"privacy_unit": "name", "transcripts": 4000, "seed": 1}
+    caught = audit(Algorithm("leak", exact_size_at_times, epsilon=1), *tables, **said)
+    assert (caught.passed, caught.exact, caught.transcripts) == (False, False, 4000)
+    assert audit(Algorithm("honest", answered_at_random, epsilon=1), *tables, **said).passed
 
 
 def test_a_weaker_call_is_the_power_of_an_audit():

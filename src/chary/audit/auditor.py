@@ -55,7 +55,9 @@ def audit(
     - `weaker`: what should be caught, such as the same with half the noise; its finding is `power`.
 
     Guarantee: `measured` is more than the smallest epsilon that holds (at `delta`) with probability 1e-6 at most,
-    whatever is audited. It proves nothing good: other neighbours, or other events, may show more.
+    whatever is audited. That holds for independent transcripts, so not for an algorithm that keeps state between runs.
+    It proves nothing good: other neighbours, or other events, may show more. Your own algorithms are run `transcripts`
+    times, wherever their randomness comes from; chary's own calls are enumerated where that is possible.
 
     With `seed` the noise is reproducible. The databases should be made up: findings about real ones are secret.
     Errors: those of `chary.open` and of what is asked; `InvalidParameter` for fewer than 8 transcripts.
@@ -78,7 +80,7 @@ def audit(
     whole_budget = budget is not None and not isinstance(asked, (Algorithm, Call))
     ways = {1: _ask(asked), 2: _ask(asked if weaker is None else weaker)}
     case = WorstCase(_name(asked), ways.__getitem__, opened, lambda k: under, whole_budget)
-    return audit_case(case, transcripts=transcripts, seed=seed, power=weaker is not None)
+    return audit_case(case, transcripts=transcripts, seed=seed, power=weaker is not None, sample=_brought(asked))
 
 
 def _ask(asked: Asked) -> Call[Any] | Script:
@@ -87,6 +89,13 @@ def _ask(asked: Asked) -> Call[Any] | Script:
     if not isinstance(asked, Call) and not callable(asked):
         raise InvalidParameter("audit an Algorithm, a call, or a function of a session")
     return asked
+
+
+def _brought(asked: Any) -> bool:
+    """Whether somebody's own algorithm is in it, whose randomness may come from elsewhere than its `source`."""
+    if isinstance(asked, (list, tuple)):
+        return any(map(_brought, asked))
+    return isinstance(asked, Algorithm) or (isinstance(asked, Call) and any(map(_brought, vars(asked).values())))
 
 
 def _name(asked: Asked) -> str:
@@ -100,15 +109,20 @@ def _name(asked: Asked) -> str:
 
 
 def audit_case(
-    case: WorstCase, *, transcripts: int | None = None, seed: int | None = 0, power: bool = True
+    case: WorstCase, *, transcripts: int | None = None, seed: int | None = 0, power: bool = True, sample: bool = False
 ) -> findings.Audited:
-    """Audit one kind, and the same with half the noise: exactly where its outcomes can be enumerated."""
+    """Audit one kind, and the same with half the noise: exactly where its outcomes can be enumerated, unless `sample`.
+
+    An enumeration follows all words of the `source`, so it takes what draws from nothing else.
+    """
     began = time.perf_counter()
     with case.opened() as pair:
         # Everything public is to be the same: columns, types, unit, relation.
         if pair[0].fingerprint() != pair[1].fingerprint():
             return findings.Audited(case.kind, 0, 0, math.inf, None, True, "how the rows are read", 0, 0)
         try:
+            if sample:
+                raise enumeration.TooMany("what draws from elsewhere has no list of outcomes")
             found = _enumerated(case, pair, power)
         except enumeration.TooMany:
             if case.priced:
