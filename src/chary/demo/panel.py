@@ -73,6 +73,11 @@ class Level(NamedTuple):
     told: str
     most: bool = False
 
+    @property
+    def condition(self) -> str:
+        """The same as a condition of a query."""
+        return f"{self.column} {'<=' if self.most else '>='} {self.number}"
+
     def holds(self, rows: pa.Table) -> NDArray[np.bool_]:
         """For which rows it holds; never for rows without a value."""
         values: NDArray[Any] = rows[self.column].to_numpy()
