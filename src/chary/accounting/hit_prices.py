@@ -14,23 +14,8 @@ from chary.accounting.numerics import LARGEST_EXPONENT, decimal, precise, rounde
 from chary.errors import InvalidParameter
 from chary.numbers import Number, per_call, plain, probability, whole
 
-# The boundary wrapper ([TCT] Algorithm 4): how private it is, and how often its target is hit at least.
-#
-# A has outcome probabilities p; `x = 1 - max p`. The wrapper returns "boundary" with probability `x/(1+x)`, x cut at
-# 1/2, else an outcome of A. Write E = e^epsilon for A and T = e^t for the wrapper; x, y belong to neighbours, x <= y.
-#
-# **Privacy (ours, exact).** `y <= E x` and `y <= 1/2`, so leaving the boundary out changes by at most
-# `(1+y)/(1+x) <= 3/(2 + 1/E)`, an outcome of A by E more: `t = epsilon + ln(3/(2 + 1/E)) <= 4/3 epsilon`, approached by
-# three outcomes of which one is rare. With two outcomes no outcome but the likelier can gain both factors, and
-# `t = max(epsilon, ln(3(2 - 1/E)/(2 + 1/E)))`. The latter does not hold for three outcomes.
-#
-# **Target (ours, exact).** Take from both distributions, outside the boundary, all that keeps the rest
-# t-indistinguishable: `m = (T min - max)/(T - 1)` of each outcome. The rest hits with at least `q = b/(1 - sum m)`, b =
-# x/(1+x). With V the total variation outside, `(T-1)(1 - sum m) = (T-1)(b + y/(1+y))/2 + (T+1) V`. If one outcome is
-# the likeliest in both distributions, x, y <= 1/2 and r = y/x, then `V/b <= (3(r-1) + 2(E-r)/(E+1))/2 <= 3(E-1)/2`.
-# Else `b >= 1/(2E+1)` and the bound `V <= (1/(1+x) + 1/(1+y))(E-1)/(2E+2)` suffices. Hence
-# `q = (T-1)/(2TE - T + E - 2)`, approached as x falls to 0 with y = E x. It exceeds the published form
-# `(T-1)/(2(TE - 1))`, which it equals at t = epsilon.
+# The boundary wrapper ([TCT] Algorithm 4): how private it is, and how often its target is hit at least. Both are exact:
+# docs/theory/charging.md, Theorem 1.14.
 
 
 def boundary_epsilon_up(epsilon: Number, *, outcomes: int | None = None) -> Fraction:
@@ -72,34 +57,7 @@ def moderate(epsilon: Number) -> Fraction:
 
 
 # Prices of a boundary, of two runs that differ and of a narrow choice, from their own distributions: cheaper than in
-# general.
-#
-# At order a a price psi is valid if `E_P1[(P0/P1)^a exp(-psi * 1[hit])] <= 1` for every pair (theory 1.4). With E =
-# e^epsilon, the moment of an epsilon-DP pair p0, p1 is at most `M = (E^a + E^(1-a)) / (1 + E)`; write k = e^-psi.
-#
-# **Twice.** With `m_i = p0_i^a p1_i^(1-a)` the expectation is `(1-k) sum m_i^2 + k (sum m_i)^2`. Each m_i >= 0 is
-# convex,
-# hence so is this, and p0, p1 are linear in the two distributions that randomized response mixes: the largest value is
-# attained at
-# two point masses. Exact: `e^psi = 2E / ((1+E)^2 - E^(2a) - E^(2-2a))`.
-#
-# **Boundary**, notation of `chary.accounting.hit_prices`. Let one outcome be the likeliest in both distributions,
-# y = r x, both at most 1/2. For a fixed r and fixed shares of the other outcomes the claim reads H(x) >= 0, where H(0)
-# = 0 and `H = f(x) - f(-x) - const x`, `f = (1+x)^a (1+rx)^(1-a)`. As f'' decreases (for `a(E-1) <= 2E - 1/2`), H is
-# concave: it is enough to look at the largest x, where one of x, y is 1/2, and the pair is still
-# epsilon-indistinguishable. In all other cases too x and y, cut at 1/2, are at least 1/(2E). So b = x/(1+x) and b' lie
-# in [1/(2E+1), 1/3], where `(1-b)^a (1-b')^(1-a) M + k b^a b'^(1-a)` is convex: it is at most 1 if it is at the four
-# corners. At most a few per cent above the truth while prices are small.
-#
-# **Narrow choice.** The log-likelihood ratios of all outcomes lie in an interval of length epsilon, which holds 0, and
-# a
-# hit is any outcome but the prior. Exact: `k = E^a (1 - a (1 - 1/E))`. The prior has a ratio z; the chord through 1 and
-# z^a, `1 + b (t - 1)` with `b = (z^a - 1)/(z - 1)`, lies above `k t^a` for every other ratio t. Ratios have mean 1, so
-# the expectation is at most 1. As t^a is convex, only the ends count. At t = z/E with z >= 1 the claim reads
-# `a z^(a-1) - (a-1) z^a <= 1`, which holds for all z > 0; at t = 1/E with z <= 1 it holds since b <= a; at t = E with
-# z >= 1, as b >= a, and at t = zE with z <= 1, by the same inequality, it holds if `k E^a <= 1 + a (E-1)`: at epsilon 0
-# both sides are 1, and their ratio grows since `1/(a - (a-1) x)` is convex in x. Approached when the prior is nearly
-# certain and all else has t = 1/E.
+# general. docs/theory/charging.md proves them: Theorem 1.16 (boundary, two runs) and Theorem 1.18 (narrow choice).
 
 # As in `hit_prices`: where more than 20 digits cancel, the guard of 1e-30 would not cover what is left.
 _LEAST = Decimal("1e-20")
@@ -255,31 +213,8 @@ def _vertices(event: TargetCall) -> list[tuple[Decimal, Decimal]]:
 # (this work).
 #
 # A distribution is a pair of distributions of one call under two neighbours, outcome by outcome: both probabilities,
-# and whether it hits. What a call adds to the best analyst's sum is convex in the pair (docs/theory/charging.md, a menu
-# of distributions), so it is largest at one of finitely many distributions wherever all pairs of the call are mixtures
-# of them, or reveal less than mixtures do.
-#
-# **Runs of one computation.** Every epsilon-DP run is a bit from randomized response that picks one of two outcomes,
-# drawn beforehand from no data. An analyst who knows all of those knows which strings of bits agree: none, all, one
-# subcube (one value can come from every run), or two opposite corners (two values can). Each is a distribution of its
-# own.
-#
-# **Boundary.** With b = x/(1+x) the wrapper says "boundary" with probability b, the likeliest outcome with 1 - 2b and
-# all else
-# with b together. Where one outcome is the likeliest in both distributions and x, y <= 1/2, (b, b') lies in the convex
-# set `b' <= E b / (1 + (E-1) b)`, both ways, b, b' <= 1/3. Where `f = (1-b')/(1-b)` lies between two numbers, a part of
-# that
-# set cut off by two lines, what is told of the rest is a mixture of ratios within `[1/(E f), E/f]`: all is linear in
-# (b, b'), so the corners of a polygon around each part are enough. In all other cases b, b' >= 1/(2E+1), and the rest
-# is
-# any epsilon-DP pair: randomized response, at the four corners. With two outcomes the rest is one outcome; where the
-# likelier one changes, `(1-x) <= E y` and `(1-y) <= E x` leave the quadrilateral with corners (1/3, 1/(2E+1)),
-# (1/(2+E),
-# 1/(2+E)), (1/(2E+1), 1/3), (1/3, 1/3) around (b, b').
-#
-# **Narrow choice.** Its ratios lie in an interval of length epsilon that starts in one of 16 parts of [-epsilon, 0]: in
-# one of 16 intervals a sixteenth longer, each of which has one distribution of two outcomes (docs/theory/charging.md,
-# uneven losses).
+# and whether it hits. That they are enough is Theorem 1.12 of docs/theory/charging.md. The section "Menus of
+# distributions" there has the corners for runs, for the boundary's polygons and for narrow choices.
 
 _PARTS: Final = 16
 _CELLS: Final = 6
@@ -425,26 +360,7 @@ def _wrapped(e: Decimal) -> Iterator[MenuLaw]:
 
 # How often the targets of [TCT] are hit at least: between two thresholds, and two runs that differ.
 #
-# Write E = e^epsilon. The best q of a target T in a pair of distributions is `min P(T) / (1 - sum of m outside T)` with
-# `m = (E min - max)/(E - 1)`: m is all that both distributions can shed of an outcome and stay
-# epsilon-indistinguishable.
-#
-# **Between.** Noise with `P(k) ~ r^|k|`, `r^-s = E`, a zone of w steps, values v < v + d, d <= s. By symmetry let v be
-# at
-# least as far from the middle of the zone. If v <= low then `P_v(T) = (1 - r^w) G`, G the probability of reaching the
-# zone, and shedding below it alone leaves `(E G' - G)/(E - 1)`, G' <= E G of the neighbour: q is at least
-# `(1 - r^w)(E - 1)/(E^2 - 1)`, attained for v + s <= low. Otherwise both values lie in the zone and already
-# `P(T) >= (1 - r^w)/(1 + r)`.
-#
-# **Twice.** Let s be the probability that two runs under one distribution differ, s' >= s under the other, W the sum of
-# p^2 - p'^2 over
-# the outcomes where it is positive, V that of |p^2 - p'^2|. Shedding equal pairs leaves D/(E^2 - 1) with
-# `D = (E^2-1) s + (E^2+1) W - (s' - s) = (E^2-1)(s + s')/2 + (E^2+1) V/2`, and D <= (E^2-1) s + 2 E^2 (E-1) s is
-# wanted.
-# By `|p - p'| <= (E-1) min(p, p', 1-p, 1-p')`, `V <= (E-1)(s + s' - (s' - s)/(E+1))`, which with s' <= E s suffices
-# where
-# E^3 <= E^2 + E + 1; and `W <= (E-1)(1 + (E+1)/(2 E^2)) s`, since the likeliest outcome has at most half of
-# s = sum of p(1-p), suffices for E >= 1.8.
+# docs/theory/charging.md proves them: Theorem 1.13 (between) and Theorem 1.15 (two runs).
 
 # Below it x/(1+x) bounds 1 - exp(-x) from below, to a part of x/2; above it the difference loses 20 of 60 digits.
 _LINEAR = Fraction(1, 10**20)
@@ -484,31 +400,10 @@ def twice_q_down(epsilon: Number) -> Fraction:
 # k runs of an epsilon-DP computation: where all agree the outcome is free, else "boundary", which is charged (this
 # work).
 #
-# Nothing else is published. Distributions p, q agree on i with probabilities p_i^k, q_i^k; write b(p) = 1 - sum p_i^k,
-# m_i = p_i^a q_i^(1-a). At order a the price is right if `sum m_i^k + e^-psi b(p)^a b(q)^(1-a) <= 1` for all pairs.
-#
-# **Two outcomes are worst.** `x^a y^(1-a)` is the largest, over r > 0, of the tangents `a r^(a-1) x - (a-1) r^a y`. For
-# one r and one list of ratios t_i = p_i/q_i the claim's left side is `const + sum q_i^k f(t_i)`, with `f(t) = s^a - K a
-# r^(a-1) s + K (a-1) r^a` at s = t^k, K = e^-psi <= 1, whose least value over s, `(a-1) K r^a (1 - K^(1/(a-1)))`, is
-# not
-# negative. So it is convex in the q_i, which satisfy two linear equations: largest where two of them at most are
-# positive. For p fixed it is convex in q as well, so q is as far from p as it may be: (z, E z) or (E z, z) are the
-# probabilities of one outcome, 0 < z <= 1/(1+E).
-#
-# **Along z** the price is `ln(1 + T)`, T the mean of `c(t) = t^a - 1 - a(t-1)` over the three outcomes divided by 1 -
-# M,
-# M = m_1^k + m_2^k (all masses under q). M is convex with M(0) = 1, so (1-M)/z falls; b(z)/z falls; z b'/b falls (in
-# the
-# odds o it is `(1-2z)/(1-z)` times `k sum o^i / sum C(k,i+1) o^i`, i <= k-2, and the weights of the middle grow), so
-# ln b(Ez)/b(z) falls from epsilon to 0; the other outcome's ratio goes away from 1. Every factor is monotone: on a cell
-# each is largest at a known end. Cells whose bound is above the best value that is attained are halved until the two
-# are
-# a hundred-thousandth apart.
-#
-# **On the exact curve** it is a call of k epsilon whose boundary is a q-target. With e = E^k and b the smaller of both
-# boundaries, what can be shed leaves `q = (e-1) b / ((e-1) b + e D + D')`, D and D' what agreements lose and gain,
-# D' <= D. Two outcomes are worst by the same argument; the one that loses has a probability of 1 - x, and `D = (1-x)^k
-# - (1-y)^k <= k (E-1) x (1-x)^(k-1) <= (E-1) b`: exactly one of the runs being the other one is not unanimous.
+# Nothing else is published. Theorem 1.17 of docs/theory/charging.md proves that two outcomes are worst, which leaves a
+# line of pairs by z, and that every factor of the price is monotone on it. So on a cell of z each is largest at a known
+# end. Cells whose bound is above the best value that is attained are halved until the two are a hundred-thousandth
+# apart. It proves the q on the exact curve too.
 
 Floats = NDArray[np.float64]
 
