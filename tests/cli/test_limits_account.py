@@ -114,7 +114,7 @@ def test_tests_are_within_turned_round(call):
         (TESTS.replace("120", "0"), "within"),
         (PEOPLE.replace("10", "1"), "values"),
         (PEOPLE + " --share 2", "share"),
-        (TESTS + " --misses-share 1", "misses_share"),
+        (TESTS + " --misses-share 1", "--misses-share"),
     ],
 )
 def test_bad_input_is_refused(call, line, told):

@@ -66,8 +66,8 @@ def test_within_with_a_share_for_misses(call):
         (WITHIN.replace("1000", "0"), "tests"),
         (WITHIN.replace("hits 3", "hits 1001"), "hits"),
         (WITHIN.replace("1e-6", "0"), "delta"),
-        (WITHIN + " --misses-share 1", "misses_share"),
-        (WITHIN + " --misses-share most", "misses_share"),
+        (WITHIN + " --misses-share 1", "--misses-share"),
+        (WITHIN + " --misses-share most", "--misses-share"),
         (WITHIN + " --confidence 1", "confidence"),
     ],
 )

@@ -40,14 +40,19 @@ def test_a_condition_that_is_nearly_right_is_told_how_to_be_right(call, visits, 
         f"release visits.csv {UNITS} {BUDGET} --epsilon 0.1 --sum csot --bounds 0,9 --max-rows-per-unit 1",
         f"release visits.csv {UNITS} {BUDGET} --epsilon 0.1 --count --by clinik --keys a,b",
         f"quantile visits.csv {UNITS} {BUDGET} --epsilon 0.1 --column cots --low 0 --high 9 --max-rows-per-unit 1",
-        f"release visits.csv --unit patient --infer-types {BUDGET} --epsilon 0.1 --count",
-        f"release visits.csv --unit patient_id --columns agee=BIGINT {BUDGET} --epsilon 0.1 --count",
     ],
 )
 def test_whatever_names_no_column_is_told_the_nearest_one(call, visits, line):
     code, _, errors = call(line)
     assert code == 2
     assert re.search("the nearest is '(cost|clinic|patient_id|age)'; the columns are patient_id, age,", errors), errors
+
+
+@pytest.mark.parametrize("words", ["--unit patient --infer-types", "--unit patient_id --columns agee=BIGINT"])
+def test_a_header_that_may_be_missing_is_not_shown(call, visits, words):
+    """In a CSV without one, the names of columns are the cells of a row."""
+    code, _, errors = call(f"release visits.csv {words} {BUDGET} --epsilon 0.1 --count")
+    assert (code, "there is no column" in errors, "clinic" in errors) == (2, True, False)
 
 
 def test_a_range_of_a_text_column_is_refused_with_what_would_do(call, visits):

@@ -861,7 +861,9 @@ def position(poll: Poll, option: Option | None) -> int | None:
 
 
 def polled(rows: Rows, question: str | int) -> Poll:
-    """The question as it is put to voters; `InvalidQuery` for a dataset that has rows instead of votes."""
+    """The question as it is put to voters; `InvalidQuery` for rows instead of votes, and for what is no question."""
     if not isinstance(rows, Votes):
         raise InvalidQuery("labels need votes, which a program opens by open_votes; this dataset has rows")
+    if isinstance(question, bool) or not isinstance(question, (str, int)):
+        raise InvalidQuery("a question to voters is a string or an integer")
     return rows.poll(question)

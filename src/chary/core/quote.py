@@ -48,7 +48,7 @@ _IF_SAID: Final = ("block", "guarantee")
 NOT_FREE: Final = "misses are not free"
 LAST_FREE: Final = "this call ends free misses"
 NO_ROOM: Final = "the call does not fit"
-NOT_KEPT: Final = "alpha is not kept"
+NOT_KEPT: Final = "the stated accuracy is not kept"
 
 
 class Alternative(NamedTuple):

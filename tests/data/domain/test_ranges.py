@@ -64,7 +64,7 @@ def test_refusals(text, kind):
 def test_a_range_on_a_text_column_says_which_type_to_declare():
     with pytest.raises(InvalidQuery, match=r"'0\.\.39' is a range, and column 'day of study' is text.*"):
         parse_keys("0..39", "string", "day of study")
-    with pytest.raises(InvalidQuery, match="--columns 'day of study=BIGINT'"):
+    with pytest.raises(InvalidQuery, match=r"columns=.'day of study': 'BIGINT'"):
         parse_keys("0..39", "string", "day of study")
 
 

@@ -109,7 +109,7 @@ ENGINES = SOURCES / "data" / "engines"
 # The ledger has databases of its own.
 LEDGERS = SOURCES / "ledger"
 # The service keeps tokens, its audit log and alerts in a database of its own, which holds no rows.
-SERVICE = [SOURCES / "service" / part for part in ("auth", "core", "store")]
+SERVICE = [SOURCES / "service" / part for part in ("auth", "core", "store.py")]
 SQL_PLACES = [ENGINES, LEDGERS, *SERVICE]
 RUNNING = {
     *("execute", "executemany", "executescript", "sql", "cursor", "to_arrow_table"),
@@ -138,7 +138,9 @@ def test_connections_come_from_one_place():
 
 
 def test_only_engines_execute_sql():
-    outside = [path for path in SOURCES.rglob("*.py") if not any(place in path.parents for place in SQL_PLACES)]
+    outside = [
+        path for path in SOURCES.rglob("*.py") if not any(place in (path, *path.parents) for place in SQL_PLACES)
+    ]
     assert len(outside) > 150
     for path in outside:
         methods, modules = called(path.read_text())

@@ -59,6 +59,10 @@ class Dialect:
         """The whole part of a quotient of integers, of which the first is not below 0 and the second above 0."""
         return dividend // divisor
 
+    def as_text(self, value: Any) -> Any:
+        """A value of any type as a text, which equal values share."""
+        return value if value.type().is_string() else value.cast("string")
+
     def hashed(self, text: Any) -> Any:
         """The first 32 bits of the SHA-256 of a text in UTF-8, as an integer from 0 on."""
         raise NotImplementedError
@@ -700,7 +704,7 @@ def _hash_of_unit(ranked: Any, kept: int, dialect: Dialect) -> Any:
     unit, needed = ranked["unit"], ranked["size"] > _whole(kept)
     if unit.type().is_string() or unit.type().is_integer():
         needed &= ranked["rank"] == _whole(0)
-    return ibis.ifelse(needed, dialect.hashed(unit if unit.type().is_string() else unit.cast("string")), _whole(0))
+    return ibis.ifelse(needed, dialect.hashed(dialect.as_text(unit)), _whole(0))
 
 
 def _even(chosen: Any, order: Sequence[str], kept: int, dialect: Dialect) -> Any:

@@ -14,6 +14,7 @@ from chary.data.queries.statistic import Statistic, recorded
 from chary.data.queries.stored import current
 from chary.data.series import ValueAt, Values
 from chary.errors import CharyError, InvalidParameter, InvalidQuery
+from chary.numbers import flag
 
 _DATES = {"date": date.fromisoformat, "timestamp": datetime.fromisoformat}
 _KEYED: Final = ("columns", "keys", "types")
@@ -71,7 +72,7 @@ def _count(given: dict[str, Any]) -> Any:
 
 
 def _sum(given: dict[str, Any]) -> Any:
-    by, center, even = given.pop("by", None), given.pop("center", "0"), given.pop("even", False)
+    by, center, even = given.pop("by", None), given.pop("center", "0"), flag(given.pop("even", False), "even")
     if center != "0":
         raise InvalidQuery("a sum has no center of its own")
     return _keyed(replace(sums.sum(given.pop("column"), **given), even=even), by)

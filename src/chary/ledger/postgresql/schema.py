@@ -46,15 +46,12 @@ def prepare(wire: Wire, address: Address, timeout: float, to: str = LAYOUTS[-1])
 
     Errors: `LedgerError` for a layout that this version does not know, and when the role may not do it.
     """
-    held = layout_of(wire, address)
-    if held == to:
+    if _known(wire, address) == to:
         return
-    if held is not None and held not in LAYOUTS:
-        raise LedgerError("the ledger was laid out by a newer version of chary: update this one")
     with translated(), _alone(wire, timeout):
         wire.driver.execute("BEGIN")
         try:
-            if (held := layout_of(wire, address)) is None:
+            if (held := _known(wire, address)) is None:
                 wire.driver.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(address.schema)))
                 wire.driver.execute(_VERSIONED)
             migrate(wire, held or "0", to)
@@ -62,6 +59,13 @@ def prepare(wire: Wire, address: Address, timeout: float, to: str = LAYOUTS[-1])
             wire.end("ROLLBACK")
             raise
         wire.end("COMMIT")
+
+
+def _known(wire: Wire, address: Address) -> str | None:
+    held = layout_of(wire, address)
+    if held is not None and held not in LAYOUTS:
+        raise LedgerError("the ledger was laid out by a newer version of chary: update this one")
+    return held
 
 
 @contextmanager

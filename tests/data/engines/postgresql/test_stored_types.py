@@ -9,8 +9,9 @@ import duckdb
 import pytest
 
 import chary
-from chary.data import NeighborRelation, Predicate, RowTable, count, ordered
+from chary.data import NeighborRelation, Predicate, RowTable, count, mean, ordered
 from chary.data.engines.compiler import folded, lowered
+from chary.data.engines.postgresql.catalog import UNITS
 from chary.data.engines.postgresql.engine import of_double
 from chary.data.queries.ordered import Elements
 from chary.errors import InvalidParameter, InvalidQuery, SchemaMismatch
@@ -225,3 +226,38 @@ def test_letters_are_folded_as_the_embedded_engine_does(clinic, opened):
 def test_a_pattern_without_letters_needs_no_folding():
     value = object()
     assert folded(value, "5%_\\") == (value, "5%_\\")
+
+
+# Ids of every type that tells units apart, two of each, as the server writes them.
+IDS = {
+    "bigint": ("1", "2"),
+    "boolean": ("true", "false"),
+    "bytea": (r"'\xff'", r"'\x00'"),
+    "cidr": ("'10.0.0.0/8'", "'11.0.0.0/8'"),
+    "date": ("'2020-01-01'", "'2020-01-02'"),
+    "double precision": ("0.5", "'-inf'"),
+    "inet": ("'10.0.0.1'", "'::1'"),
+    "macaddr": ("'08:00:2b:01:02:03'", "'08:00:2b:01:02:04'"),
+    "numeric": ("1.50", "1e300"),
+    "oid": ("1", "2"),
+    "text": ("'a'", "'ä'"),
+    "time": ("'10:00'", "'11:00'"),
+    "timestamp": ("'2020-01-01 10:00'", "'infinity'"),
+    "timestamptz": ("'2020-01-01 10:00'", "'2020-01-01 11:00'"),
+    "timetz": ("'10:00'", "'11:00'"),
+    "uuid": ("'00000000-0000-0000-0000-000000000001'", "'00000000-0000-0000-0000-000000000002'"),
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_a_mean_keeps_rows_of_units_of_every_type(kind, clinic, opened):
+    assert set(UNITS) <= set(IDS)
+    rows = ", ".join(f"({IDS[kind][bit // 3]}, {2**bit})" for bit in range(6))
+    clinic.run(f"CREATE TABLE visits (u {kind}, x bigint)", f"INSERT INTO visits VALUES {rows}")
+    clinic.grant("visits")
+    table = opened(unit="u")
+    query = mean("x", bounds=(0, 64), max_rows_per_unit=2)
+    total, number = query.parts(NeighborRelation("add_remove", "u"))
+    found = int(table.prepare(total).run()) + int(total.center) * 4
+    assert int(table.prepare(number).run()) == 4
+    assert [(found & bits).bit_count() for bits in (0b000111, 0b111000)] == [2, 2]

@@ -8,7 +8,7 @@ from typing import Any, Final
 import duckdb
 import numpy as np
 
-from chary.data.columns import DAY, OFFSET, SQL_TYPES, TIME, TypeClass, Unparsed, beside, listed, quote
+from chary.data.columns import DAY, OFFSET, SQL_TYPES, TIME, TypeClass, Unparsed, listed, quote
 from chary.data.csv_reader import CSVFormat, read_texts
 from chary.data.engines.batches import KEPT, KEPT_COLUMNS, Notes, Run
 from chary.data.engines.compiler import ARRIVAL, ARRIVALS
@@ -106,8 +106,8 @@ class Casting:
         if unknown := [name for name in self.types if not texts.get(name, False)]:
             if unknown[0] in texts:
                 raise SchemaMismatch(f"column {unknown[0]!r} has a type of its own: none can be declared for it")
-            told = f"there is no column {unknown[0]!r} to declare a type of"
-            raise SchemaMismatch(told + beside(unknown[0], texts))
+            # Names of columns are not listed: in a CSV without its header they are cells of a row.
+            raise SchemaMismatch(f"there is no column {unknown[0]!r} to declare a type of")
         cells = [f"{self._cell(name) if is_text else quote(name)} AS {quote(name)}" for name, is_text in texts.items()]
         return f"(SELECT {', '.join(cells)} FROM {relation})"
 
@@ -451,7 +451,7 @@ class Loader:
         relation = self._raw(connection)
         found = describe(connection, relation)
         if self.unit is not None and self.unit not in found:
-            raise SchemaMismatch(f"there is no column {self.unit!r} to be the privacy unit{beside(self.unit, found)}")
+            raise SchemaMismatch(f"there is no column {self.unit!r} to be the privacy unit")
         if self.unpivot is not None:
             relation = self._long(relation, found)
             found = describe(connection, relation)
@@ -599,7 +599,7 @@ def _columns(
     known = {column.name: column for column in read_columns(describe(connection, relation), None)}
     for name in asked.names:
         if name not in known:
-            raise SchemaMismatch(f"there is no column {name!r}{beside(name, known)}")
+            raise SchemaMismatch(f"there is no column {name!r}")
     chosen = {name: known[name] for name in asked.names}
     if chosen[asked.column].type != TypeClass.INTEGER:
         raise SchemaMismatch(f"column {asked.column!r} is {chosen[asked.column].type}; a series needs integers")

@@ -57,6 +57,11 @@ def _bytes(text: str, encoding: str) -> bytes:  # type: ignore[empty-body]
     """The bytes of a text."""
 
 
+@ibis.udf.scalar.builtin(name="format")  # type: ignore[untyped-decorator]
+def _format(pattern: str, value: bytes) -> str:  # type: ignore[empty-body]
+    """A value of any type as its text."""
+
+
 @ibis.udf.scalar.builtin(name="sha256")  # type: ignore[untyped-decorator]
 def _sha256(value: bytes) -> bytes:  # type: ignore[empty-body]
     """The hash of some bytes."""
@@ -89,6 +94,10 @@ class PostgresDialect(Dialect):
 
     def quotient(self, dividend: Any, divisor: Any) -> Any:
         return _div(dividend, divisor)
+
+    def as_text(self, value: Any) -> Any:
+        # Types without a counterpart in Ibis stand in as binary, which it would encode.
+        return _format("%s", value) if value.type().is_binary() else super().as_text(value)
 
     def hashed(self, text: Any) -> Any:
         found = _sha256(_bytes(text, "UTF8"))
