@@ -135,9 +135,8 @@ def test_a_taken_port_is_one_line_with_the_port_and_its_option(call):
         code, out, errors = call(f"serve --demo --port {port}")
     assert (code, out) == (2, "")
     assert errors.count("\n") == 1
-    assert (
-        f"port {port} of 127.0.0.1 cannot be used (address already in use): name another one, such as --port" in errors
-    )
+    assert f"port {port} of 127.0.0.1 cannot be used (address already in use): is chary already running?" in errors
+    assert "If not, name another one, such as --port" in errors
 
 
 @pytest.mark.parametrize("share", ["1.3", "-0.1", "half"])

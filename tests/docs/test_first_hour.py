@@ -19,6 +19,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs/start/office.md").read_text(), re.DOTALL)
 PORT = "8321"
+END = """
+import os
+
+import chary
+
+with chary.connect("http://127.0.0.1:8321", os.environ["TOKEN"]) as session:
+    session.end(session.standing[0]["standing"])
+"""
 
 
 class Newcomer:
@@ -96,6 +104,9 @@ def newcomer(tmp_path):
 def test_every_step_does_what_the_page_says(newcomer):
     for language, text in BLOCKS:
         newcomer.follow(language, text)
+    # Whoever ends the first subscription and creates another one is not left waiting for the one that ended.
+    newcomer.type(f"cat > end.py <<'END'\n{END.replace(PORT, newcomer.port)}END\npython end.py\npython stand.py")
+    newcomer.type("python append.py january.csv\ntimeout 120 python news.py")
     newcomer.leave()
     told = newcomer.told
     [quiet, alarmed] = told["python append.py february.csv"] + told["python append.py march.csv"]
@@ -103,6 +114,7 @@ def test_every_step_does_what_the_page_says(newcomer):
     assert re.search(r"hit about version \d+ in call \d+", alarmed)
     [looked] = told["python look.py"]
     assert "interval" in looked
+    assert "charged 13.1 %" in looked
     [verified] = told["chary ledger verify visits.duckdb.ledger"]
     assert "Release" in verified
     assert "test" in verified

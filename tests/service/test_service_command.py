@@ -20,9 +20,10 @@ from chary.cli import run
 from chary.errors import InvalidParameter
 from chary.ledger import open_ledger
 from chary.service.auth.tokens import BearerTokens
-from chary.service.command import bound
+from chary.service.command import bound, tell_quotas
 from chary.service.config import service_config
 from chary.service.core.datasets import opened_datasets
+from chary.service.state import opened_service
 from chary.service.store import ServiceStore
 from tests.paths import ROOT
 from tests.service.kit import wait_for
@@ -65,6 +66,24 @@ def test_a_cap_that_a_custodian_changed_outlives_a_restart(config):
         session.set_quota("alice", share)
         served.close()
     assert spent == pytest.approx([0.25, 0.5])
+
+
+def test_a_quota_that_the_file_does_not_change_is_told_at_the_start(config, caplog):
+    def started(share):
+        config.write_text(CONFIG.replace("0.25", share))
+        caplog.clear()
+        service = opened_service(service_config(config))
+        tell_quotas(service)
+        service.close()
+        return [each.getMessage() for each in caplog.records]
+
+    assert started("0.7") == started("0.70") == []
+    [told] = started("0.5")
+    assert told == (
+        "chary: warning: dataset visits: alice has a quota of 70 %, the file says 50 %: change it on the page or by "
+        "PUT /v1/datasets/visits/shares/alice"
+    )
+    assert started("0.7") == []
 
 
 def test_a_token_is_made_listed_and_revoked(config, capsys):

@@ -454,6 +454,21 @@ def span_of(window: str, at: datetime) -> tuple[str, str]:
     return began.date().isoformat(), ended.date().isoformat()
 
 
+def spelled(window: str, at: datetime) -> str:
+    """The first and the last day of a window that ends at this time; with hours, its two times.
+
+    >>> spelled("7 days", datetime(2013, 1, 10, 12)), spelled("1 day", datetime(2013, 1, 10, 12))
+    ('2013-01-04 to 2013-01-10', '2013-01-10')
+    >>> spelled("3 hours", datetime(2013, 1, 10, 12))
+    '2013-01-10 09:00 to 2013-01-10 12:00'
+    """
+    began, ended = _span(window, at)
+    if window.rstrip("s").endswith("hour"):
+        return " to ".join(end.isoformat(" ", "minutes") for end in (began, ended))
+    ends = (began.date(), ended.date() - timedelta(days=1))
+    return " to ".join(dict.fromkeys(day.isoformat() for day in ends))
+
+
 def _span(window: str, at: datetime) -> tuple[datetime, datetime]:
     found = _WINDOW.fullmatch(window)
     if found is None:
@@ -555,6 +570,9 @@ class AlertLaw:
         tests = f"{expected.tests:,} tests{of_groups if self.groups > 1 else ''}"
         said.append(f"in {tests} fewer than one false firing is expected at truths up to {low}")
         said.append(f"and fewer than one false clearing at truths from {high} on")
+        if self.call.window is not None:
+            now = spelled(self.call.window, blocks.now())
+            said.append(f"the window ends when the question is asked: at present it is {now} (UTC)")
         return "; ".join(said)
 
     def hits_left(self, spine: Spine) -> int | None:

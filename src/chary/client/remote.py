@@ -69,12 +69,13 @@ class RemoteFigures:
 
     @property
     def spent(self) -> Spending:
-        """What is spent by all analysts together."""
+        """What all analysts have spent of the whole budget together; what one analyst has spent is in `history`."""
         return self._budget("spent")
 
     @property
     def remaining(self) -> Spending:
-        """What the token's analyst could still spend."""
+        """What the token's analyst could still spend: what is left of the budget, or of the analyst's quota if that is
+        less. With quotas, `spent` and `remaining` do not add up to the budget."""
         return self._budget("left")
 
     @property
@@ -198,7 +199,8 @@ def connect(
     does not answer; since each goes under an idempotency key, nothing is paid twice. `on_step` is reported the steps of
     calls that take long. `client` is an `httpx.Client` of yours, with the address, for proxies and certificates.
 
-    Errors: those of sessions; `CharyError` for a token that is not valid.
+    Errors: those of sessions; `CharyError` for a token that is not valid. `LedgerError` after five seconds in which the
+    address takes no connection.
     """
     transport = Transport(url, token, patience=patience, on_step=on_step, client=client)
     return Remote(transport, transport.chosen(dataset))
@@ -280,7 +282,8 @@ class Remote(Verbs, RemoteFigures):
     ) -> dict[str, Any]:
         """Let the service ask by itself: a call, or a `question` (its words) to a `run`; what stands then, as figures.
 
-        An `Alert` is opened as well, which is free: what stands is the question to its run. `every` is "append" or a
+        An `Alert` is opened as well, which is free: what stands is the question to its run. The window of one ends at
+        the present time in UTC, so it sees no rows of earlier years; its quote has the days. `every` is "append" or a
         crontab in UTC, such as "0 6 * * mon". It is asked once about each version of the rows, and all its calls
         together are charged at most `share` of the budget. `tell="all"` reports misses too. What it finds is
         in `news`, and is sent to a `webhook`, which is one, or a mail, that the service's chary.toml names. Under a
@@ -469,7 +472,7 @@ class AsyncRemote:
         return await asyncio.to_thread(lambda: self.session.history)
 
     async def remaining(self) -> Spending:
-        """What the token's analyst could still spend."""
+        """What the token's analyst could still spend; as `Remote.remaining`."""
         return await asyncio.to_thread(lambda: self.session.remaining)
 
     async def __aenter__(self) -> Self:

@@ -15,6 +15,8 @@ from chary.client.problems import Refusal, error_of
 PATIENCE: Final = 60.0
 _AGAIN: Final = frozenset({429, 503})
 _SHORTEST, _LONGEST = 0.05, 2.0
+# Seconds for which an address is tried where nothing has answered yet, and for one connection to it.
+_FIRST: Final = 5.0
 # Seconds that the service waits for an answer before the call becomes a job.
 _WAIT: Final = 20
 
@@ -24,7 +26,8 @@ class Transport:
 
     Guarantee: a request that could be charged is sent under an idempotency key, and repeated under the same key until
     it is answered. After `patience` seconds it raises `LedgerLocked`, and the same key can continue later. Apart from
-    these only reads are repeated.
+    these only reads are repeated. An address that has answered nothing yet, and takes no connection, is given up after
+    five seconds: nothing was sent to it.
     """
 
     def __init__(
@@ -41,10 +44,11 @@ class Transport:
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():
             raise errors.InvalidParameter("a token is the text that chary token new has shown")
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
-        self._client = client or httpx.Client(base_url=url, timeout=_WAIT + 10, follow_redirects=False)
+        timeout = httpx.Timeout(_WAIT + 10, connect=_FIRST)
+        self._client = client or httpx.Client(base_url=url, timeout=timeout, follow_redirects=False)
         self._client.headers.update(headers)
         self._secret = token.encode()
-        self._patience, self._on_step = patience, on_step
+        self._patience, self._on_step, self._answered = patience, on_step, False
         self._form = {"typed": "true"} if typed else {}
 
     def read(self, path: str, **query: Any) -> Any:
@@ -110,7 +114,7 @@ class Transport:
         """The result of a job; None if it was interrupted."""
         pause, step = _SHORTEST, ""
         while True:
-            state = self.read(f"/v1/jobs/{job}", **self._form)
+            state = self._repeated("GET", f"/v1/jobs/{job}", self._form, {}, keyed=True)
             if state["step"] != step:
                 step = state["step"]
                 if self._on_step is not None:
@@ -130,26 +134,48 @@ class Transport:
         query: Mapping[str, Any],
         headers: Mapping[str, Any],
         patience: float | None = None,
+        *,
+        keyed: bool = False,
         **body: Any,
     ) -> Any:
-        until, pause = time.monotonic() + (self._patience if patience is None else patience), _SHORTEST
+        """The answer, at the latest after `patience` seconds; `keyed` where it is about a call that was sent before."""
+        began, pause, sent = time.monotonic(), _SHORTEST, keyed
+        patience = self._patience if patience is None else patience
+        silent = errors.LedgerError(
+            "the service does not answer"
+            + ("; what was asked goes on under its key" if keyed or "Idempotency-Key" in headers else "")
+        )
         while True:
+            most = patience
             try:
                 response = self._client.request(method, path, params=dict(query), headers=dict(headers), **body)
+            except httpx.UnsupportedProtocol:
+                raise errors.InvalidParameter(
+                    "the address of a service begins with http:// or https://, such as http://127.0.0.1:8321"
+                ) from None
+            except (httpx.ConnectError, httpx.ConnectTimeout) as refused:
+                # A service that has answered before may only be starting again.
+                most = patience if self._answered else min(patience, _FIRST)
+                error: Exception = silent if sent else self._nobody(refused)
             except httpx.TransportError:
-                error: Exception = errors.LedgerError(
-                    "the service does not answer; what was asked goes on under its key"
-                )
+                sent, error = True, silent
             else:
+                sent = self._answered = True
                 if response.is_success:
                     return _parsed(response)
                 error = error_of(_parsed(response), response.status_code)
                 if response.status_code not in _AGAIN and not isinstance(error, errors.RequestInFlight):
                     raise error
-            if time.monotonic() + pause > until:
+            if time.monotonic() + pause > began + most:
                 raise error
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST)
+
+    def _nobody(self, refused: httpx.TransportError) -> errors.LedgerError:
+        """No connection could be made, so that nothing was sent. The message has the address without a password."""
+        address = str(self._client.base_url.copy_with(userinfo=b"")).rstrip("/")
+        told = "is the address right, and does the service run?"
+        return errors.LedgerError(f"no service answers at {address} ({refused}): {told}")
 
 
 def place(dataset: str, path: str = "") -> str:

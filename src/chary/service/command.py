@@ -30,7 +30,9 @@ from chary.errors import InvalidParameter
 from chary.service.app import application
 from chary.service.auth.tokens import BearerTokens
 from chary.service.config import ServiceConfig, ServiceOptions, configured, service_config
+from chary.service.core.datasets import unlike_quotas
 from chary.service.core.figures import FOLDER
+from chary.service.http.middleware import LOG
 from chary.service.state import STOPPING, Service, opened_service
 from chary.service.store import ServiceStore
 
@@ -158,7 +160,9 @@ def listen_together(place: Path, said: ServiceConfig) -> None:
 
     Errors: those of opening, before anything listens. `SystemExit` if no process could start.
     """
-    opened_service(said).close()
+    service = opened_service(said)
+    tell_quotas(service)
+    service.close()
     options = said.service
     with tempfile.TemporaryDirectory(prefix="chary-figures-", ignore_cleanup_errors=True) as figures:
         os.environ |= {_PLACE: str(place), _WORKERS: str(options.workers), _PORT: str(options.port)}
@@ -257,18 +261,26 @@ def _check_free(said: ServiceOptions) -> None:
             return
         except OSError as error:
             told = f"port {said.port} of {said.host} cannot be used ({(error.strerror or 'refused').lower()})"
-    raise InvalidParameter(f"{told}: name another one, such as --port {said.port + 1 if said.port < 65_535 else 8321}")
+    other = said.port + 1 if said.port < 65_535 else 8321
+    raise InvalidParameter(f"{told}: is chary already running? If not, name another one, such as --port {other}")
 
 
 def _serve(config: ServiceConfig, as_json: bool, *, demo: bool) -> None:
     _check_free(config.service)
     service = opened_service(config)
+    tell_quotas(service)
     told = _served(config)
     if demo:
         token = service.tokens.make("demo", roles=["analyst", "custodian"], datasets=[NAME], days=DAYS)
         told |= {"token": token}
     _tell(told, as_json)
     listen(service)
+
+
+def tell_quotas(service: Service) -> None:
+    """Warn of quotas in the chary.toml that do not count, once however many processes listen."""
+    for line in unlike_quotas(service.config, service.datasets):
+        LOG.warning("chary: warning: %s", line)
 
 
 @app.command()
@@ -335,9 +347,8 @@ def _tokens(config: ServiceConfig) -> BearerTokens:
 def _log(quiet: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
-    log = logging.getLogger("chary.service")
-    log.addHandler(handler)
-    log.setLevel(logging.WARNING if quiet else logging.INFO)
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.WARNING if quiet else logging.INFO)
 
 
 # The built-in data as a service serves them: the first year of a public panel, in a folder of its own.

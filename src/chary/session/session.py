@@ -651,7 +651,7 @@ class Session(Verbs, Growing):
 
     @property
     def spent(self) -> Spending:
-        """What is spent by all analysts together, open reservations included."""
+        """What all analysts have spent of the whole budget together, open reservations included."""
         return charges.spent_of(self.spine.ledger, self.spine.dataset, self.spine.filter, self.spine.parts)
 
     @property
@@ -662,7 +662,8 @@ class Session(Verbs, Growing):
 
     @property
     def remaining(self) -> Spending:
-        """What this session's analyst could still spend."""
+        """What this session's analyst could still spend: what is left of the budget, or of the analyst's quota if that
+        is less. With quotas, `spent` and `remaining` do not add up to the budget."""
         return self.spine.remaining()
 
     @property

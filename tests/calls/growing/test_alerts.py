@@ -321,6 +321,21 @@ def asked_of(run):
     return list(run._spine.ledger.calls("data", after=run.call))
 
 
+@pytest.mark.parametrize(
+    ("window", "told"),
+    [
+        ("7 days", "2024-01-01 to 2024-01-07"),
+        ("1 day", "2024-01-07"),
+    ],
+)
+def test_a_quote_tells_the_window_of_the_present_time(metered, monkeypatch, window, told):
+    """Rows of other years are not in it, and neither state nor cost would show that."""
+    monkeypatch.setattr(chary.data.blocks, "now", lambda: datetime(2024, 1, 7, 12))
+    session = metered(900)
+    assert f"at present it is {told} (UTC)" in str(session.quote(weekly(above=400, window=window)))
+    assert "at present" not in str(session.quote(weekly(above=400, window=None, since="2024-01-01")))
+
+
 def test_a_window_hides_what_would_rule_units_out(metered):
     """Rows before it are not seen, whatever the question looks at them for."""
     rows = pa.concat_tables([load(5), load(5, zone="south", week=5)])

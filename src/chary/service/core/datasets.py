@@ -27,6 +27,7 @@ from chary.core.transaction import Spine, numbered
 from chary.errors import InvalidParameter, NotWithheld, RequestConflict
 from chary.filters import Budget
 from chary.ledger import CallRecord, Ledger, State
+from chary.numbers import exact, percent
 from chary.report.content import ReportedCall
 from chary.report.public_report import PublicReport
 from chary.service.auth.tokens import Principal
@@ -200,6 +201,23 @@ def opened_datasets(config: ServiceConfig) -> ServedDatasets:
             served[name] = Served(name, session, options.share_answers, threading.Lock())
         undo.pop_all()
     return ServedDatasets(served)
+
+
+def unlike_quotas(config: ServiceConfig, served: ServedDatasets) -> list[str]:
+    """One line for each quota of the chary.toml that is not the one in force: the ledger's counts."""
+    lines = []
+    for name, options in config.dataset.items():
+        spine = served[name].session.spine
+        shares = spine.filter.shares
+        for analyst, share in options.shares.items():
+            held = spine.ledger.analyst_balance(spine.dataset, analyst).capacity
+            if held is not None and held != shares.cap(exact(share, "quota")):
+                told = f"dataset {name}: {analyst} has a quota of {percent(shares.taken(held))}"
+                place = f"PUT /v1/datasets/{name}/shares/{analyst}"
+                lines.append(
+                    f"{told}, the file says {percent(exact(share, 'quota'))}: change it on the page or by {place}"
+                )
+    return lines
 
 
 def _opened(config: ServiceConfig, name: str, said: DatasetOptions) -> Session:
