@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 
+import httpx
 import pytest
 
 from chary.calls import Release
@@ -25,9 +26,26 @@ def test_an_address_that_takes_no_connection_is_told_soon(monkeypatch, connected
     monkeypatch.setattr(transport, "_FIRST", 0.2)
     address = f"http://{host}:{free_port()}"
     with pytest.raises(LedgerError, match="does the service run") as told:
-        connected(address, "a token", patience=3600)
+        connected(address, "a token")
     assert str(told.value).startswith(f"no service answers at {address} (")
     assert "goes on" not in str(told.value)
+
+
+def test_who_says_a_patience_waits_for_a_service_that_starts(service, address, monkeypatch):
+    monkeypatch.setattr(transport, "_FIRST", 0)
+    port, token, started = free_port(), token_of(service), httpx.Client.request
+    tries = []
+
+    def request(self, *words, **options):
+        tries.append(words)
+        self.base_url = address if len(tries) > 3 else f"http://127.0.0.1:{port}"
+        return started(self, *words, **options)
+
+    monkeypatch.setattr(httpx.Client, "request", request)
+    client = httpx.Client(timeout=30)
+    with connect(address, token, dataset="visits", patience=60, client=client) as session:
+        assert session.dataset == "visits"
+    assert len(tries) == 4
 
 
 def test_a_password_in_an_address_is_not_told(monkeypatch):

@@ -9,7 +9,7 @@ from typing import Any, Self
 import httpx
 
 from chary.client.files import CSV_TEXT, RowFile
-from chary.client.transport import PATIENCE, Transport, place
+from chary.client.transport import Transport, place
 
 
 def connect_json(
@@ -17,7 +17,7 @@ def connect_json(
     token: str,
     *,
     dataset: str | None = None,
-    patience: float = PATIENCE,
+    patience: float | None = None,
     on_step: Callable[[str], None] | None = None,
     client: httpx.Client | None = None,
 ) -> "JSONRemote":

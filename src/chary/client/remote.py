@@ -19,7 +19,7 @@ from chary.calls.history import Lesson, Taught
 from chary.calls.run import Opening, OpenRun, Run
 from chary.calls.weights import ends_of
 from chary.client.bodies import call_said, sent_rows, words_said
-from chary.client.transport import PATIENCE, Transport, place
+from chary.client.transport import Transport, place
 from chary.client.wire import of_typed
 from chary.core.plan import AnswerT
 from chary.core.quote import Alternative, compared_with
@@ -189,18 +189,19 @@ def connect(
     token: str,
     *,
     dataset: str | None = None,
-    patience: float = PATIENCE,
+    patience: float | None = None,
     on_step: Callable[[str], None] | None = None,
     client: httpx.Client | None = None,
 ) -> Remote:
     """Ask a service: `chary.connect("http://127.0.0.1:8321", token).ask(call)`, as a session is asked.
 
     `dataset` is needed where the token is for several. A request is sent again for `patience` seconds while the service
-    does not answer; since each goes under an idempotency key, nothing is paid twice. `on_step` is reported the steps of
-    calls that take long. `client` is an `httpx.Client` of yours, with the address, for proxies and certificates.
+    does not answer, by default for 60, and for 5 where the address has not yet taken a connection. Each goes under an
+    idempotency key, so nothing is paid twice. `on_step` is reported the steps of calls that take long. `client` is an
+    `httpx.Client` of yours, with the address, for proxies and certificates.
 
-    Errors: those of sessions; `CharyError` for a token that is not valid. `LedgerError` after five seconds in which the
-    address takes no connection.
+    Errors: those of sessions; `CharyError` for a token that is not valid. `LedgerError` where the address takes
+    no connection.
     """
     transport = Transport(url, token, patience=patience, on_step=on_step, client=client)
     return Remote(transport, transport.chosen(dataset))
@@ -428,7 +429,7 @@ async def connect_async(
     token: str,
     *,
     dataset: str | None = None,
-    patience: float = PATIENCE,
+    patience: float | None = None,
     on_step: Callable[[str], None] | None = None,
     client: httpx.Client | None = None,
 ) -> AsyncRemote:

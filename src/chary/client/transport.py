@@ -12,7 +12,7 @@ from chary import errors
 from chary.client.files import RowFile
 from chary.client.problems import Refusal, error_of
 
-PATIENCE: Final = 60.0
+_PATIENCE: Final = 60.0
 _AGAIN: Final = frozenset({429, 503})
 _SHORTEST, _LONGEST = 0.05, 2.0
 # Seconds for which an address is tried where nothing has answered yet, and for one connection to it.
@@ -26,8 +26,8 @@ class Transport:
 
     Guarantee: a request that could be charged is sent under an idempotency key, and repeated under the same key until
     it is answered. After `patience` seconds it raises `LedgerLocked`, and the same key can continue later. Apart from
-    these only reads are repeated. An address that has answered nothing yet, and takes no connection, is given up after
-    five seconds: nothing was sent to it.
+    these only reads are repeated. Without a `patience` it is 60 seconds, but 5 where the address has answered nothing
+    yet and takes no connection: nothing was sent to it.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Transport:
         url: str,
         token: str,
         *,
-        patience: float,
+        patience: float | None,
         on_step: Callable[[str], None] | None,
         client: httpx.Client | None = None,
         typed: bool = True,
@@ -48,7 +48,10 @@ class Transport:
         self._client = client or httpx.Client(base_url=url, timeout=timeout, follow_redirects=False)
         self._client.headers.update(headers)
         self._secret = token.encode()
-        self._patience, self._on_step, self._answered = patience, on_step, False
+        self._patience = _PATIENCE if patience is None else patience
+        # Until something answers, an address may be a wrong one; whoever says a patience waits for it all the same.
+        self._first = _FIRST if patience is None else patience
+        self._answered, self._on_step = False, on_step
         self._form = {"typed": "true"} if typed else {}
 
     def read(self, path: str, **query: Any) -> Any:
@@ -155,7 +158,7 @@ class Transport:
                 ) from None
             except (httpx.ConnectError, httpx.ConnectTimeout) as refused:
                 # A service that has answered before may only be starting again.
-                most = patience if self._answered else min(patience, _FIRST)
+                most = patience if self._answered else min(patience, self._first)
                 error: Exception = silent if sent else self._nobody(refused)
             except httpx.TransportError:
                 sent, error = True, silent
