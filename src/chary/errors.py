@@ -33,9 +33,27 @@ from chary.interruption import interrupted
 class OwnerWarning(UserWarning):
     """What only who owns the rows should see, since it may count cells; it stops nothing.
 
-    It is reported where data are opened: in Python as a warning, by the command on standard error. No answer, ledger,
-    error or response of a service holds it.
+    It is reported where data are opened and where rows are appended: in Python as a warning, by the command and the
+    service on standard error. No answer, ledger or error holds it. A service reports it to
+    nobody but who appends the batch.
     """
+
+
+def showing_warnings(usual: Callable[..., object], tell: Callable[[str], object]) -> Callable[..., None]:
+    """What to set `warnings.showwarning` to: an `OwnerWarning` is a line of its own, without a place in the code.
+
+    >>> import warnings
+    >>> showing_warnings(warnings.showwarning, print)(OwnerWarning("2 cells are NULL"), OwnerWarning, "rows.py", 1)
+    chary: warning: 2 cells are NULL
+    """
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **where: Any) -> None:
+        if issubclass(category, OwnerWarning):
+            tell(f"chary: warning: {message}")
+        else:
+            usual(message, category, *place, **where)
+
+    return show
 
 
 class CharyError(Exception):

@@ -92,6 +92,25 @@ def test_a_dry_run_tells_what_would_not_parse_and_adds_nothing(call, meters, tmp
     assert "day 1, kwh 1" in out
 
 
+def test_an_append_counts_the_cells_that_became_null(call, meters, tmp_path):
+    week(tmp_path, "w1.csv", "1,2024-01-02,300", "2,soon,100", "3,2024-01-02,much", "4, ,", "5,2024-01-02,-")
+    code, out, err = call(f"append meters.duckdb w1.csv {OPTIONS}")
+    assert (code, rows(meters)) == (0, 15)
+    assert "w1.csv: not read, now NULL: day 1, kwh 2" in err
+    code, out, err = call(f"append meters.duckdb w1.csv {OPTIONS} --again later --json")
+    assert json.loads(out)["appended"] == [
+        {"file": "w1.csv", "version": 2, "new": True, "unparsed": {"day": 1, "kwh": 2}}
+    ]
+    # What came before was not read now, and of what is as declared nothing is told.
+    week(tmp_path, "w2.csv", "1,2024-01-02,300")
+    code, out, err = call(f"append meters.duckdb w1.csv w2.csv {OPTIONS} --json")
+    assert (code, "NULL" in err, ["unparsed" in told for told in json.loads(out)["appended"]]) == (
+        0,
+        False,
+        [False] * 2,
+    )
+
+
 def test_a_batch_of_other_columns_adds_nothing_and_those_before_it_stay(call, meters, tmp_path):
     week(tmp_path, "w1.csv", "1,2024-01-02,300")
     (tmp_path / "w2.csv").write_text("home,day\n1,2024-01-02\n")
@@ -138,7 +157,9 @@ def test_a_folder_that_is_watched_takes_files_as_they_come(meters, tmp_path):
         assert watching.stderr.readline().startswith(f"chary: {folder / 'w4.csv'}: the rows do not have the table's")
         with duckdb.connect(str(meters), read_only=True):
             week(folder, "w4.csv", "4,2024-01-02,300")
-            assert "another connection holds it" in watching.stderr.readline()
+            held = watching.stderr.readline()
+            assert "another connection holds it" in held
+            assert "stop the service, or send the batch to it" in held
         assert told(watching.stdout.readline())[0] == (str(folder / "w4.csv"), 3, True)
         watching.terminate()
         watching.communicate(timeout=60)

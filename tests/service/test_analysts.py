@@ -225,9 +225,14 @@ def test_a_csv_is_read_as_the_dataset_was_opened(service, asking, tmp_path):
     assert send(content="age,clinic,patient\n50,south,2\n,east,3\n").json() == {"version": 2}
     assert keeper.size == 3
     assert session.spine.rows.schema == {"patient": "int64", "clinic": "string", "age": "int64"}
+    keyed = {"Content-Type": "text/csv", "Idempotency-Key": "b3"}
+    with pytest.warns(OwnerWarning, match="csv, version 3, column age: 2 of 2 cells are not BIGINT, and are NULL"):
+        told = send(content="age,clinic,patient\nold,south,4\n5x,east,5\n,east,6\n", headers=keyed)
+    assert told.json() == {"version": 3, "unparsed": {"age": 2}}
+    assert send(content="age,clinic,patient\n1,south,7\n", headers=keyed).json() == {"version": 3}
     for wrong in ("patient,clinic\n1,SECRETNAME\n", "", "\0", "1,SECRETNAME,44\n"):
         told = send(content=wrong)
-        assert (told.status_code, keeper.size) == (422, 3)
+        assert (told.status_code, keeper.size) == (422, 6)
         assert not {"SECRETNAME", "chary-rows"} & set(re.split(r"[^\w-]", told.json()["detail"]))
 
 

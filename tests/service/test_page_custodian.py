@@ -8,6 +8,7 @@ import pytest
 
 import chary
 from chary import count
+from chary.errors import OwnerWarning
 from chary.service.auth.tokens import Role
 from chary.service.config import configured
 from chary.service.http.admission import Asking
@@ -53,6 +54,16 @@ def test_a_csv_is_appended_once_however_often_its_form_is_sent(carol, grown):
     assert upload(carol, "clinic,age\nsouth,50\n", key="page 2").status_code == 303
     assert ">4</td>" in carol.get(place("csv")).text
     assert 'name="key" value="page ' in carol.get(place("csv")).text
+
+
+def test_cells_that_became_null_are_counted_once_and_in_no_address(carol, grown):
+    with pytest.warns(OwnerWarning, match="column age: 1 of 2 cells are not BIGINT"):
+        sent = upload(carol, "clinic,age\nsouth,old\neast,51\n", key="page cells")
+    assert sent.status_code == 200
+    assert "now NULL: <code>age</code> 1." in sent.text
+    sent = upload(carol, "clinic,age\nsouth,old\neast,51\n", key="page cells")
+    assert (sent.status_code, "again=" in sent.headers["location"]) == (303, True)
+    assert "now NULL" not in carol.get(sent.headers["location"]).text
 
 
 @pytest.mark.parametrize("text", [f"clinic\n{SECRET_NAME}\n", f"{SECRET_NAME},44\n", "", "clinic,age\n\0,\xff"])

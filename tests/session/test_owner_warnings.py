@@ -120,6 +120,58 @@ def test_who_opens_new_rows_is_warned_of_cells_once_they_are_new_no_more_is_said
     assert again == []
 
 
+BATCH = [
+    "version 1, column day: 2 of 3 cells are not TIMESTAMP, and are NULL.",
+    "version 1, column age: 2 of 4 cells are not BIGINT, and are NULL.",
+]
+
+
+@pytest.mark.parametrize("kind", ["csv", "objects", "parquet folder"])
+def test_who_appends_is_warned_of_cells_that_became_null(visits, tmp_path, kind):
+    first = pa.table({"patient": ["9"], "day": pa.array([0], pa.timestamp("us")), "age": [3], "note": ["x"]})
+    rows, source = visits, first
+    if kind == "objects":
+        rows = pd.DataFrame(ROWS, columns=["patient", "day", "age", "note"], dtype=object)
+    if kind == "parquet folder":
+        source = tmp_path / "visits"
+        source.mkdir()
+        pq.write_table(first, source / "a.parquet")
+    session = opened(source, columns=None, ledger=tmp_path / "of.ledger", dataset="visits")
+    with session:
+        session.release(count(), epsilon="0.1")
+        found, version = told(lambda: session.append(rows, request="monday"))
+        assert (found, version) == (BATCH, 1)
+        found, version = told(lambda: session.append(rows, request="monday"))
+        assert (found, version) == ([], 1)
+        found, _ = told(lambda: session.append(first))
+        assert found == []
+        others = [session.statement(), repr(session), str(session.versions), report(session).html()]
+        others += [str(list(session.spine.ledger.export("visits"))), repr(session.spine.rows.batches())]
+    assert not [text for text in others if "unparsed" in text.lower() or "not BIGINT" in text]
+
+
+def test_cells_that_do_not_fit_the_narrow_column_of_a_file_are_counted(tmp_path):
+    with duckdb.connect(str(tmp_path / "v.duckdb")) as made:
+        made.execute("CREATE TABLE v (patient BIGINT, age TINYINT, ward ENUM('north', 'south'), note VARCHAR)")
+    (tmp_path / "b.csv").write_text("patient,age,ward,note\n1,300,north, \n2,7,west,\n3,,  ,x\n,8,south,\n")
+    with opened(tmp_path / "v.duckdb", table="v", columns=None) as session:
+        found, _ = told(lambda: session.append(tmp_path / "b.csv"))
+    assert found == [
+        "version 1, column age: 1 of 3 cells are not TINYINT, and are NULL.",
+        "version 1, column ward: 1 of 3 cells are not ENUM('north', 'south'), and are NULL.",
+    ]
+
+
+def test_who_follows_is_asked_before_a_warning_stops_anything(visits, tmp_path):
+    with opened(visits, ledger=":memory:") as session, warnings.catch_warnings():
+        asked = []
+        session._followers.append(lambda: asked.append(1))
+        warnings.simplefilter("error", OwnerWarning)
+        with pytest.raises(OwnerWarning, match="2 of 3 cells"):
+            session.append(visits)
+        assert (asked, len(session.versions)) == ([1], 1)
+
+
 def test_wide_rows_are_counted_as_they_are_read(tmp_path):
     (tmp_path / "wide.csv").write_text("patient,mo,tu\n1,2.5,x\n2,,1\n3,-,4\n")
     wide = {"unpivot": ("day", "kwh"), "columns": {"kwh": "DOUBLE"}}

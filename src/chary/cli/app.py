@@ -6,7 +6,7 @@
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import entry_points, version
 from typing import Annotated, Any, ClassVar, Final
@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from chary.cli.output import KNOWN, VERBOSE, Unsaid, Verbose, again, console, errors, option
-from chary.errors import BudgetExceeded, CharyError, InvalidParameter, OwnerWarning
+from chary.errors import BudgetExceeded, CharyError, InvalidParameter, OwnerWarning, showing_warnings
 
 # Groups of commands that are known by name and one line each; what a command needs is loaded when it is used.
 
@@ -236,18 +236,6 @@ def _chary(version: Version = False, verbose: Verbose = False) -> None:
     """What comes before a command."""
 
 
-def _warned(usual: Any) -> Any:
-    """How warnings are shown: those for who owns the rows in a line of their own, without a place in the code."""
-
-    def show(message: Any, category: Any, *place: Any, **where: Any) -> None:
-        if issubclass(category, OwnerWarning):
-            errors.print(f"chary: warning: {message}", markup=False, soft_wrap=True)
-        else:
-            usual(message, category, *place, **where)
-
-    return show
-
-
 def run(arguments: list[str] | None = None) -> int:
     """The exit code of one command line.
 
@@ -258,7 +246,9 @@ def run(arguments: list[str] | None = None) -> int:
     KNOWN.set(frozenset())
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _warned(warnings.showwarning)
+            warnings.showwarning = showing_warnings(
+                warnings.showwarning, partial(errors.print, markup=False, soft_wrap=True)
+            )
             warnings.simplefilter("always", OwnerWarning)
             code = app(args=arguments, standalone_mode=False)
         return code if isinstance(code, int) else OK

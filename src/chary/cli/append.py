@@ -25,6 +25,7 @@ from chary.data.source import ENDINGS
 from chary.data.table import NOT_PRIVATE, check
 from chary.errors import CharyError, EngineError, InvalidParameter, LedgerLocked, SchemaMismatch
 from chary.session import Session
+from chary.session.session import appended
 
 Batches = Annotated[
     list[str] | None,
@@ -37,7 +38,7 @@ DryRun = Annotated[
 ]
 Again = Annotated[
     str | None,
-    typer.Option(help="Append contents again that were appended before; KEY makes this repeatable."),
+    typer.Option(help="Append contents again that were appended before without --request; KEY makes this repeatable."),
 ]
 Alerts = Annotated[
     bool, typer.Option("--alerts", help="Then ask every alert about the new versions; a change is charged.")
@@ -66,12 +67,13 @@ def _append(
     again: Again = None,
     alerts: Alerts = False,
 ) -> commands.Found:
-    """Add batches of rows to a table of a DuckDB file or a server; contents that it added before are not added twice.
+    """Add batches of rows to a table of a DuckDB file or a server, each once: by its contents, or by a key.
 
-    A batch is added whole or not at all, also when the machine dies, and nothing is charged. The contents are the key:
-    the same file under another name is the same batch. `--request` says the key instead, so that a batch which a
-    service or a session appends under that key is added once, whichever comes first. What fails is reported, and
-    batches before it stay; a folder that is watched goes on, and takes a file again once it is another one.
+    A batch is added whole or not at all, also when the machine dies, and nothing is charged. Without `--request` the
+    contents decide: those that this command added without `--request` are not added again, whatever the file is called.
+    With `--request KEY` the key alone decides, as in a session and a service. Neither way knows the batches of the
+    other, so name a batch in one way only. Cells that cannot be read become NULL and are counted. What fails is
+    reported, and batches before it stay; a folder that is watched goes on, and takes a file again once it is another.
 
     Example: chary append meters.duckdb week-*.csv --table readings --unit home --budget-epsilon 1 --budget-delta 1e-6
     """
@@ -150,13 +152,15 @@ def _taken(stated: Stated, file: Path, again: str | None) -> list[dict[str, Any]
 
 
 def added(session: Session, name: str, rows: Any, key: str | None) -> dict[str, Any]:
-    """A batch of this name added, or found again under its key: its version, and whether it is new."""
+    """A batch of this name added, or found again under its key: its version, whether it is new, and which of its cells
+    became NULL."""
     last = _version(session)
     try:
-        version = session.append(rows, request=key)
+        version, unparsed = appended(session, rows, key)
     except SchemaMismatch as mismatch:
         raise SchemaMismatch(f"{name}: {mismatch}") from None
-    return {"file": name, "version": version, "new": version > last}
+    found = {"unparsed": {column: each.cells for column, each in unparsed.items()}} if unparsed else {}
+    return {"file": name, "version": version, "new": version > last} | found
 
 
 def _one(stated: Stated, arrived: Arrived) -> dict[str, Any]:
@@ -260,16 +264,29 @@ def _show(figures: dict[str, Any]) -> None:
         [told["file"], told["version"], "appended" if told["new"] else "came before"] for told in figures["appended"]
     ]
     output.show_table(["file", "version", ""], rows)
+    show_unparsed(figures["appended"])
     for told in figures.get("alerts", ()):
         output.show_tables(told)
     if not all(told["new"] for told in figures["appended"]):
         output.errors.print("--again KEY appends contents that came before once more", markup=False)
 
 
+def show_unparsed(batches: Sequence[dict[str, Any]]) -> None:
+    """Of each batch how many cells became NULL, on standard error: for who owns the rows."""
+    for told in batches:
+        if "unparsed" in told:
+            line = f"chary: warning: {told['file']}: not read, now NULL: {_cells(told['unparsed'])}"
+            output.errors.print(line, markup=False, soft_wrap=True)
+
+
+def _cells(unparsed: dict[str, int]) -> str:
+    return ", ".join(f"{name} {cells:,}" for name, cells in unparsed.items())
+
+
 def _show_look(figures: dict[str, Any]) -> None:
     output.console.print(figures["note"], style="bold", soft_wrap=True)
     for told in figures["dry_run"]:
-        wrong = ", ".join(f"{name} {cells:,}" for name, cells in told["unparsed"].items()) or "none"
+        wrong = _cells(told["unparsed"]) or "none"
         same = "" if told["columns_as_expected"] else "; OTHER COLUMNS than the table has"
         closed = told.get("in_no_block", 0)
         unseen = f"; {closed:,} ROWS IN NO BLOCK that may be read, which no question would see" if closed else ""

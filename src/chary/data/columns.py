@@ -65,6 +65,14 @@ class Unparsed(NamedTuple):
     cells: int
     of: int
 
+    def told(self, name: str) -> str:
+        """It of the column of that name, in words.
+
+        >>> Unparsed("DATE", 2, 1000).told("day")
+        'column day: 2 of 1,000 cells are not DATE, and are NULL'
+        """
+        return f"column {name}: {self.cells:,} of {self.of:,} cells are not {self.type}, and are NULL"
+
 
 def quote(name: str) -> str:
     """A column name as a quoted SQL identifier.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from chary.data.columns import Schema
+from chary.data.columns import Schema, Unparsed
 from chary.data.neighbors import NeighborRelation
 from chary.data.queries.query import Query
 from chary.errors import InvalidParameter, SchemaMismatch
@@ -99,13 +99,15 @@ def fingerprint(*terms: Any) -> str:
 class Batch:
     """One append: `number` counts the batches of these rows from 1. How many rows there are after it may be secret.
 
-    `found` says that they were there before: a file of a folder that the opening had found.
+    `found` says that they were there before: a file of a folder that the opening had found. `unparsed` says which of
+    its strings became NULL, as far as the engine knows; it is secret, kept nowhere, and for who owns the rows.
     """
 
     number: int
     request: str | None = None
     rows: int = field(default=0, repr=False)
     found: bool = False
+    unparsed: Mapping[str, Unparsed] = field(default_factory=dict, repr=False, compare=False)
 
 
 Arrival = Callable[[Batch], object]

@@ -343,11 +343,8 @@ _ENDING: Final = ".ledger"
 
 def warn_of_cells(rows: Rows) -> None:
     """Warn of columns of new rows in which cells are not of the type that was declared: they are NULL from now on."""
-    for name, (kind, cells, of) in (rows.unparsed if isinstance(rows, RowTable) else {}).items():
-        _warn(
-            f"column {name}: {cells:,} of {of:,} cells are not {kind}, and are NULL. This is not private: for who owns "
-            "the rows alone; see chary check"
-        )
+    for name, found in (rows.unparsed if isinstance(rows, RowTable) else {}).items():
+        _warn(f"{found.told(name)}. This is not private: for who owns the rows alone; see chary check")
 
 
 def warn_of_batches(rows: Rows, source: Any, found: Ledger | None, dataset: str) -> None:

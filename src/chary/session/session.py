@@ -41,6 +41,7 @@ from chary.data import (
     public_size,
 )
 from chary.data.blocks import Day
+from chary.data.columns import Unparsed
 from chary.data.partition import Partition
 from chary.data.queries.query import AnsweredT
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, LedgerMismatch, OwnerWarning
@@ -210,7 +211,8 @@ class Growing(SessionBase):
         hash of them.
 
         Where rows are in blocks, an `OwnerWarning` counts the rows that no readable block holds, for the owner of the
-        rows only. They are added all the same, since a refusal would reveal something about them.
+        rows only. They are added all the same, since a refusal would reveal something about them. So it does with
+        cells of a CSV, or of columns of strings, that are not of the type of their column: those are NULL.
 
         Errors: `SchemaMismatch` if columns or types differ. After a `LedgerError` nothing is left in memory. Rows of a
         DuckDB file may be there, and get their version with the next append: repeat it under the same key.
@@ -224,7 +226,17 @@ class Growing(SessionBase):
         >>> [(version.number, version.kind, version.size) for version in session.versions]
         [(1, 'found', 3), (2, 'append', 5)]
         """
-        version, followers = self._added(rows, request), tuple(self._followers)
+        version, unparsed = appended(self, rows, request)
+        for name, found in unparsed.items():
+            warnings.warn(
+                f"version {version}, {found.told(name)}. This is not private: for who owns the rows alone",
+                OwnerWarning,
+                stacklevel=2,
+            )
+        return version
+
+    def _append(self, rows: Any, request: str | None) -> tuple[int, Mapping[str, Unparsed]]:
+        (version, unparsed), followers = self._added(rows, request), tuple(self._followers)
         # Before any warning, which filters may turn into an error: whether they are asked must not depend on rows.
         failed = [failure for follow in followers if (failure := _failure(follow))]
         table = self.spine.rows
@@ -233,18 +245,18 @@ class Growing(SessionBase):
                 f"{unread:,} of the rows appended are before the first block, of the future, without a date or in a "
                 "block that is closed: no question sees them now. This is not private: for who owns the rows alone",
                 OwnerWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
         if failed:
             warnings.warn(
                 f"the rows are there as version {version}: do not append them again. But of the {len(followers)} that "
                 f"follow, {len(failed)} failed: {'; '.join(failed)}. The next append lets them catch up",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
-        return version
+        return version, unparsed
 
-    def _added(self, rows: Any, request: str | None) -> int:
+    def _added(self, rows: Any, request: str | None) -> tuple[int, Mapping[str, Unparsed]]:
         spine, arrivals, brought = self.spine, self._arrivals, list[Version]()
         if spine.version is not None:
             raise InvalidParameter("rows of an earlier version are what they were: append to the session of now")
@@ -252,12 +264,12 @@ class Growing(SessionBase):
         if isinstance(table, RowTable):
             key = None if request is None else label(request, "request")
             batch = table.append(rows, request=key, arrive=lambda batch: brought.append(arrivals.arrive(batch)))
-            return (brought or [arrivals.of(batch)])[0].number
+            return (brought or [arrivals.of(batch)])[0].number, batch.unparsed
         if request is not None:
             raise InvalidParameter("only a table remembers the idempotency keys of its batches")
         table.append(rows)
         size = public_size(table) if has_public_size(table.neighbor_relation) else 0
-        return arrivals.arrive(Batch(0, rows=size)).number
+        return arrivals.arrive(Batch(0, rows=size)).number, {}
 
     @property
     def size(self) -> int:
@@ -272,6 +284,14 @@ class Growing(SessionBase):
     @property
     def _arrivals(self) -> Arrivals:
         return Arrivals.read_by(self.spine)
+
+
+def appended(session: Growing, rows: Any, request: str | None) -> tuple[int, Mapping[str, Unparsed]]:
+    """What `Growing.append` does, but for its warning of cells: the version, and by column which cells became NULL.
+
+    They are for who owns the rows alone. Under a key that came before nothing was read, and none are counted.
+    """
+    return session._append(rows, request)
 
 
 def _failure(follow: Callable[[], object]) -> str | None:

@@ -138,6 +138,7 @@ class EngineRows(Protocol):
 
         `SchemaMismatch` unless columns match by name and types by class; no value makes rows fail, and no constraint.
         `arrive` gets the batch: before the commit where rows live in memory, after it where they are kept.
+        The batch that is returned counts its strings that became NULL.
         """
 
     def batches(self, after: int) -> list[Batch]:

@@ -5,6 +5,7 @@ import gzip
 import json
 import re
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -23,7 +24,7 @@ from chary.client.problems import Refusal
 from chary.client.wire import in_typed, of_typed
 from chary.data.predicates.conditions import read_date, read_timestamp
 from chary.data.queries.bodies import check_fields, parsed_body
-from chary.errors import InvalidParameter, SchemaMismatch
+from chary.errors import InvalidParameter, OwnerWarning, SchemaMismatch
 from chary.ledger.entries import head_of, now
 from chary.report.public_report import PublicReport, report
 from chary.service.auth.tokens import Principal, TokenRecord
@@ -32,6 +33,7 @@ from chary.service.core.requests import finite
 from chary.service.http import admission
 from chary.service.state import Service, Shared
 from chary.service.store import PUBLISHED
+from chary.session import session
 
 # Routes of custodians: rows that are uploaded, appended batches, reports.
 
@@ -133,12 +135,15 @@ async def append(
 ) -> JSONResponse:
     """Add a batch of rows; its version. Under an `Idempotency-Key` that came before, nothing is added.
 
+    `unparsed`, where there is any, counts by column the cells of this batch that are not of its type: they are NULL.
+
     Several processes share the rows of a server's table. Of everything else each has rows of its own, so that none
     takes any.
     """
     media = admission.media_of(request, _MEDIA)
     raw, key = await admission.read_body(request, service.config.service.rows_bytes), admission.request_key(request)
-    return JSONResponse({"version": await appended(service, on, media, raw, key)})
+    version, unparsed = await appended(service, on, media, raw, key)
+    return JSONResponse({"version": version} | ({"unparsed": unparsed} if unparsed else {}))
 
 
 @router.put("/shares/{analyst}")
@@ -196,25 +201,32 @@ def published_text(request: Request, on: admission.Asking, service: Service, for
     return _sent(request, text, form)
 
 
-async def appended(service: Service, on: admission.Asking, media: str, raw: bytes, key: str) -> int:
-    """Add the rows of a body, and let what stands be asked about them; their version. In the audit log.
+async def appended(
+    service: Service, on: admission.Asking, media: str, raw: bytes, key: str
+) -> tuple[int, dict[str, int]]:
+    """Add the rows of a body, and let what stands be asked about them; their version, and by column how many cells
+    became NULL. In the audit log.
 
     Errors: `Refusal` with status 409 where several processes share no rows; those of `Session.append`.
     """
     if service.config.service.workers > 1 and not service.config.shared(on.served.name):
         told = "the processes of this service share no rows: keep them on a server, or append through a single process"
         raise Refusal(409, told)
-    version = await asyncio.to_thread(_appended, service, on, media, raw, key)
+    found = await asyncio.to_thread(_appended, service, on, media, raw, key)
     service.woken.set()
-    return version
+    return found
 
 
-def _appended(service: Service, on: admission.Asking, media: str, raw: bytes, key: str) -> int:
+def _appended(service: Service, on: admission.Asking, media: str, raw: bytes, key: str) -> tuple[int, dict[str, int]]:
     with brought_rows(media, raw, on.served.session.schema) as rows:
         # How many rows came may be secret, so the trail says that some came, and under which key.
         service.trail.add(on.who, on.served.name, "append", {}, key)
         with on.served.growing, service.store.held(rows_of(on.served.name), _PATIENCE):
-            return on.served.acting(on.who).append(rows, request=key)
+            version, unparsed = session.appended(on.served.acting(on.who), rows, key)
+    for name, found in unparsed.items():
+        # The log, as that of an opening: who appended is told in the answer.
+        warnings.warn(f"{on.served.name}, version {version}, {found.told(name)}", OwnerWarning, stacklevel=2)
+    return version, {name: found.cells for name, found in unparsed.items()}
 
 
 def capped(service: Service, on: admission.Asking, analyst: str, share: Any) -> None:

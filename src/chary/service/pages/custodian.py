@@ -50,9 +50,12 @@ async def append(
         if not raw or not key:
             raise InvalidParameter("choose a CSV file with a header line")
         known = await asyncio.to_thread(_newest, on)
-        version = await appended(service, on, CSV_TEXT, raw, key)
+        version, unparsed = await appended(service, on, CSV_TEXT, raw, key)
     except CharyError as error:
         return await asyncio.to_thread(_refused, request, on, service, error, "rows")
+    if unparsed:
+        # Once, and not in an address: it counts cells.
+        return await asyncio.to_thread(_page, request, on, service, unparsed=unparsed)
     return _done(on, "rows") if version > known else _done(on, "rows", f"?again={version}")
 
 
@@ -113,7 +116,7 @@ def _page(request: Request, on: Asking, service: Service, status: int = 200, **m
     told |= {"head": head_of(session.spine.ledger)}
     told |= {"several": service.config.service.workers > 1, "analysts": analysts_capped(service, on)}
     told |= {"tokens": kept_tokens(service, on), "commands": backup_commands(service, on)}
-    told |= {"problem": None, "about": "", "said": {}, "token": None, "again": None}
+    told |= {"problem": None, "about": "", "said": {}, "token": None, "again": None, "unparsed": {}}
     return shown(request, "custodian", status, **(told | more))
 
 

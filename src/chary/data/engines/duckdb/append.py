@@ -122,9 +122,12 @@ def append(
         kept.begin(run)
         if not kept.in_file:
             database.ends.setdefault(0, growth_of(connection, loader))
-        if not found:
-            quietly(lambda: (join if in_place else _insert)(connection, loader, arrived), batches.unfit())
-        batch = replace(kept.add(run, request), found=found)
+        unparsed = dict[str, columns.Unparsed]()
+        if in_place and not found:
+            quietly(lambda: join(connection, loader, arrived), batches.unfit())
+        elif not in_place:
+            unparsed = quietly(lambda: _insert(connection, loader, arrived), batches.unfit())
+        batch = replace(kept.add(run, request), found=found, unparsed=unparsed)
         if not kept.in_file:
             database.ends[batch.number] = growth_of(connection, loader)
             arrive(batch)
@@ -144,7 +147,10 @@ def batches_of(loader: reader.Loader) -> reader.Batches:
     return reader.Batches(table, loader.source.table or "", relation, in_file=in_file)
 
 
-def _insert(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, source: RowSource) -> None:
+def _insert(
+    connection: duckdb.DuckDBPyConnection, loader: reader.Loader, source: RowSource
+) -> dict[str, columns.Unparsed]:
+    """Add the rows; by column what of their strings became NULL, where anything did."""
     if loader.path is not None:
         reader.check_growable(connection, str(loader.source.table))
     reader.attach(connection, source)
@@ -164,7 +170,10 @@ def _insert(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, source
     fitted = tuple(_fitted(column, kinds[column.name]) for column in incoming)
     connection.execute(f"INSERT INTO {target} BY NAME {select(fitted, relation)}")
     check_entries(connection, loader, batches_of(loader).relation, f"({select(incoming, relation)})")
+    written = {name: kinds[name] for name in source.types if kinds[name] != "VARCHAR"}
+    unparsed = reader.unparsed_of(connection, reader.relation_of(source), written, f"({select(fitted, relation)})")
     reader.detach(connection, source)
+    return unparsed
 
 
 def _fitted(column: Column, kind: str) -> Column:

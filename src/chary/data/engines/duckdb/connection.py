@@ -268,7 +268,10 @@ def _write_file(access: Access, work: Work, before: "Stored | None") -> tuple[An
 
     While a connection may write, no other process may. So an unchanged file was not written between two looks, as far
     as the disk shows."""
-    busy = EngineError("the file cannot be opened for writing: another connection holds it, or it is read-only")
+    busy = EngineError(
+        "the file cannot be opened for writing: another connection holds it, or it is read-only. If a service has it "
+        "open, stop the service, or send the batch to it: session.append of chary.connect, or POST .../appends"
+    )
     with quietly(lambda: access.connect(writing=True), busy) as connection:
         is_same = before is not None and _stored_whole(str(access.path)) == before
         result = _transaction(connection, work)

@@ -540,6 +540,10 @@ def look_at_arrivals(connection: duckdb.DuckDBPyConnection, loader: Loader, appe
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {ARRIVALS} AS {sql}")
 
 
+# How many cells of a column of strings are neither NULL nor blank.
+_THERE: Final = "count(nullif(trim({}, ' '), ''))"
+
+
 def _counted(connection: duckdb.DuckDBPyConnection, texts: str, cells: list[str], name: str, kind: str) -> Unparsed:
     """How many of the cells of some columns are no values of the one that was made of them.
 
@@ -554,8 +558,22 @@ def _counted(connection: duckdb.DuckDBPyConnection, texts: str, cells: list[str]
     values = count(f"count({quote(name)})", ROWS)
     if count(" + ".join(f"count({quote(cell)})" for cell in cells), texts) == values:
         return Unparsed(kind, 0, values)
-    there = count(" + ".join(f"count(nullif(trim({quote(cell)}, ' '), ''))" for cell in cells), texts)
+    there = count(" + ".join(_THERE.format(quote(cell)) for cell in cells), texts)
     return Unparsed(kind, there - values, there)
+
+
+def unparsed_of(
+    connection: duckdb.DuckDBPyConnection, texts: str, types: Mapping[str, str], values: str
+) -> dict[str, Unparsed]:
+    """Of columns of strings, which have types, how many cells are there, and no values in another relation of them."""
+    if not types:
+        return {}
+    there, read = (
+        connection.execute(f"SELECT {', '.join(form.format(quote(name)) for name in types)} FROM {rows}").fetchall()[0]
+        for form, rows in ((_THERE, texts), ("count({})", values))
+    )
+    found = zip(types.items(), there, read, strict=True)
+    return {name: Unparsed(kind, cells - parsed, cells) for (name, kind), cells, parsed in found if cells > parsed}
 
 
 def check_cells(connection: duckdb.DuckDBPyConnection, relation: str) -> None:

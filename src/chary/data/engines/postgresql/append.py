@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chary.data.columns import SQL_TYPES, TypeClass, listed, quote
+from chary.data.columns import SQL_TYPES, TypeClass, Unparsed, listed, quote
 from chary.data.engines import batches
 from chary.data.engines.batches import KEPT, KEPT_COLUMNS, Notes, Run
 from chary.data.engines.postgresql import catalog, connection
@@ -224,7 +224,7 @@ def append(
     """
     if rows.long:
         raise SchemaMismatch("rows cannot be appended to a table that was unpivoted; nothing was written")
-    arrived = _read(embedded, source, rows)
+    arrived, unparsed = _read(embedded, source, rows)
     kept = ServerBatches.of(rows.relation)
 
     def write(cursor: connection.Cursor) -> Batch:
@@ -237,7 +237,7 @@ def append(
         if limit is not None:
             units = arrays_of(arrived, {limit.of: rows.schema[limit.of]})
             check_entry_counts(cursor, rows, limit, units[limit.of])
-        return kept.add(run, request)
+        return replace(kept.add(run, request), unparsed=unparsed)
 
     batch = quietly(lambda: server.write(write), batches.undone())
     arrive(batch)
@@ -251,8 +251,10 @@ def _insert(cursor: connection.Cursor, rows: catalog.StoredRows, arrived: pa.Tab
         cursor.execute(sql, list(arrays_of(arrived.slice(start, _ROWS), rows.schema).values()))
 
 
-def _read(embedded: Engine, source: RowSource, rows: catalog.StoredRows) -> pa.Table:
-    """The rows that arrive as an Arrow table of the classes' types; `SchemaMismatch` unless they fit the table."""
+def _read(embedded: Engine, source: RowSource, rows: catalog.StoredRows) -> tuple[pa.Table, Mapping[str, Unparsed]]:
+    """The rows that arrive as an Arrow table of the classes' types, and by column which strings are not of them.
+
+    `SchemaMismatch` unless they fit the table."""
     names = quietly(lambda: _names(embedded, source), batches.unfit())
     batches.check_names(rows.schema, names, source.kind == "csv")
     types = {name: SQL_TYPES[kind] for name, kind in rows.schema.items() if kind in SQL_TYPES}
@@ -262,7 +264,7 @@ def _read(embedded: Engine, source: RowSource, rows: catalog.StoredRows) -> pa.T
     ) as held:
         untyped = {name for name, kind in held.schema.items() if kind == _UNTYPED}
         batches.check_types(rows.schema, held.schema, untyped)
-        return _as(held.snapshot(list(rows.schema)).run(), rows.schema, untyped)
+        return _as(held.snapshot(list(rows.schema)).run(), rows.schema, untyped), held.unparsed
 
 
 def _names(embedded: Engine, source: RowSource) -> list[str]:

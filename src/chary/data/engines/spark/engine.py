@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -90,8 +91,8 @@ class SparkRows(SQLRows):
             held = [batch for batch in self.holding.batches() if request is not None and batch.request == request]
             if held:
                 return held[0]
-            rows = self._template.fitted(source)
-            return self.holding.add(rows, request, self._size_with(rows), arrive)
+            rows, unparsed = self._template.fitted(source)
+            return replace(self.holding.add(rows, request, self._size_with(rows), arrive), unparsed=unparsed)
 
     def batches(self, after: int) -> list[Batch]:
         with self.work.held():

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from chary.data.columns import SQL_TYPES, TypeClass
+from chary.data.columns import SQL_TYPES, TypeClass, Unparsed
 from chary.data.engines.protocol import Engine
 from chary.data.engines.sql import ROWS, Column
 from chary.data.rows import Arrival, Batch, unheard
@@ -231,11 +231,11 @@ class Template:
         with closing(self._embedded.open(self._source, self._unit, None, None)) as opened:
             return opened.reading
 
-    def fitted(self, batch: RowSource) -> pa.Table:
-        """The rows of a batch; `SchemaMismatch` if they do not fit."""
+    def fitted(self, batch: RowSource) -> tuple[pa.Table, Mapping[str, Unparsed]]:
+        """The rows of a batch, and by column which strings became NULL; `SchemaMismatch` if they do not fit."""
         with closing(self._embedded.open(self._source, self._unit, None, None)) as opened:
-            opened.append(batch, None, unheard)
-            return opened.snapshot(list(opened.schema)).run()
+            unparsed = opened.append(batch, None, unheard).unparsed
+            return opened.snapshot(list(opened.schema)).run(), unparsed
 
 
 def local_rows(embedded: Engine, source: RowSource, unit: str | None, unpivot: tuple[str, str] | None) -> pa.Table:
