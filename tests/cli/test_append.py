@@ -1,6 +1,7 @@
 """`chary append`: batches are told apart by their contents, and each is added once, whole or not at all."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -8,6 +9,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
+
+from tests.service.kit import wait_for
 
 OPTIONS = "--table readings --unit home --budget-epsilon 1 --budget-delta 1e-6"
 HEADER = "home,day,kwh\n"
@@ -90,6 +93,31 @@ def test_a_dry_run_tells_what_would_not_parse_and_adds_nothing(call, meters, tmp
     code, out, _ = call(f"append meters.duckdb w1.csv {OPTIONS} --dry-run")
     assert "NOT PRIVATE" in out
     assert "day 1, kwh 1" in out
+
+
+def test_rows_that_a_killed_process_left_go_with_the_next_append_and_those_of_a_living_one_stay(meters, tmp_path):
+    lines = OPTIONS.split()
+    command = [sys.executable, "-m", "chary", "append", str(meters), "-", *lines, "--json"]
+    places = tmp_path / "places"
+    places.mkdir()
+    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": os.environ | {"TMPDIR": str(places)}}
+    sent = HEADER.encode() + b"1,2024-01-02,3\n" * 100_000
+    with subprocess.Popen(command, **piped) as killed, subprocess.Popen(command, **piped) as living:
+        for each in (killed, living):
+            each.stdin.write(sent)
+        wait_for(lambda: len([file for file in places.glob("chary-rows-*/rows.csv") if file.stat().st_size]) == 2)
+        killed.kill()
+        killed.wait(60)
+        assert len(list(places.glob("chary-rows-*/rows.csv"))) == 2
+        (places / "chary-rows-file").touch()
+        added = subprocess.run(command, **{**piped, "stdin": None}, input=HEADER.encode(), check=True)
+        assert told(added.stdout) == [("-", 1, True)]
+        [left] = places.glob("chary-rows-*/rows.csv")
+        assert left.stat().st_size
+        out, _ = living.communicate(timeout=60)
+    assert told(out) == [("-", 2, True)]
+    assert [each.name for each in places.iterdir()] == ["chary-rows-file"]
+    assert rows(meters) == 100_010
 
 
 def test_an_append_counts_the_cells_that_became_null(call, meters, tmp_path):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import Depends, Request
 
+from chary.data.passing import remove_left
 from chary.errors import InvalidParameter
 from chary.service.auth.rate_limits import OpenStreams, Rates, SharedRates
 from chary.service.auth.tokens import BearerTokens
@@ -105,6 +106,8 @@ def opened_service(config: ServiceConfig) -> Service:
     for mail in said.mail:
         config.password(mail)
     store = ServiceStore(config.place(said.store))
+    # Rows of a service that was killed must not wait for the next batch.
+    remove_left()
     return service_with(config, store, opened_datasets(config))
 
 

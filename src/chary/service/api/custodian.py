@@ -4,13 +4,11 @@ import asyncio
 import gzip
 import json
 import re
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import pyarrow as pa
@@ -22,6 +20,7 @@ from sqlalchemy import insert, select
 from chary.client.files import ARROW, ARROW_FILE, CSV_TEXT, PARQUET, TSV_TEXT
 from chary.client.problems import Refusal
 from chary.client.wire import in_typed, of_typed
+from chary.data.passing import passing_folder
 from chary.data.predicates.conditions import read_date, read_timestamp
 from chary.data.queries.bodies import check_fields, parsed_body
 from chary.errors import InvalidParameter, OwnerWarning, SchemaMismatch
@@ -60,8 +59,8 @@ def brought_rows(media: str, raw: bytes, schema: Mapping[str, str]) -> Iterator[
     if media not in _FILES:
         yield _of_json(raw, schema) if media == admission.JSON else _of_arrow(raw, media)
         return
-    with tempfile.TemporaryDirectory(prefix="chary-rows-") as folder:
-        place = Path(folder) / _FILES[media]
+    with passing_folder() as folder:
+        place = folder / _FILES[media]
         place.write_bytes(raw)
         yield str(place)
 
