@@ -9,6 +9,7 @@ import sys
 from contextlib import closing, suppress
 from pathlib import Path
 
+import duckdb
 import httpx
 import pytest
 import uvicorn
@@ -214,6 +215,30 @@ def test_the_demonstration_is_there_soon_and_ends_when_it_is_asked_to():
         server.send_signal(signal.SIGTERM)
         assert server.wait(60) == 0
     assert used / os.sysconf("SC_CLK_TCK") < 8
+
+
+def test_the_log_counts_the_cells_of_a_batch_that_became_null(tmp_path):
+    with duckdb.connect(str(tmp_path / "visits.duckdb")) as made:
+        made.execute("CREATE TABLE visits (patient BIGINT, age BIGINT)")
+    said = 'file = "visits.duckdb"\ntable = "visits"\nunit = "patient"\nbudget-epsilon = 1\nbudget-delta = "1e-6"\n'
+    (tmp_path / "chary.toml").write_text(f"[service]\nport = {(port := free_port())}\n[dataset.visits]\n{said}")
+    command, where = [sys.executable, "-m", "chary"], {"cwd": tmp_path, "env": os.environ | SOURCE, "text": True}
+    named = "token new --analyst carol --role custodian --dataset visits --days 1 --json"
+    token = json.loads(subprocess.run([*command, *named.split()], **where, check=True, stdout=subprocess.PIPE).stdout)[
+        "token"
+    ]
+    with Killed([*command, "serve"], **where, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as server:
+        wait_for(lambda: is_ready(port), 240)
+        with chary.connect(f"http://127.0.0.1:{port}", token) as session:
+            for rows in (b"patient,age\n1,old\n2,\n3,44\n", b"patient,age\n1,x\n2,7\n"):
+                (tmp_path / "rows.csv").write_bytes(rows)
+                session.append(tmp_path / "rows.csv")
+        server.send_signal(signal.SIGTERM)
+        _, log = server.communicate(timeout=60)
+    assert [line for line in log.splitlines() if line.startswith("chary: warning:")] == [
+        "chary: warning: visits, version 1, column age: 1 of 2 cells are not BIGINT, and are NULL",
+        "chary: warning: visits, version 2, column age: 1 of 2 cells are not BIGINT, and are NULL",
+    ]
 
 
 def is_ready(port):
