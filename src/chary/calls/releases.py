@@ -90,11 +90,11 @@ class MeanNoise:
     def foretold(self) -> str:
         """The width of an interval in words, as a function of the number of values, which is not known beforehand."""
         (one, other), grid = self.reaches(), self.query.grid
-        least = plain(float(one * grid))
+        least, of = plain(float(one * grid)), "the interval of a mean of n values, clipped to its bounds,"
         if self.form == "ends":
-            return f"the interval of a mean of n values reaches about {least}/n to either side"
+            return f"{of} reaches about {least}/n to either side"
         most = plain(float((one + other * max(-self.steps[0], self.steps[1])) * grid))
-        return f"the interval of a mean of n values reaches about {least}/n to {most}/n to either side"
+        return f"{of} reaches about {least}/n to {most}/n to either side"
 
     def reaches(self, confidence: Number = intervals.CONFIDENCE) -> tuple[int, int]:
         """The largest error of each of the two numbers; each takes half of the failure probability."""

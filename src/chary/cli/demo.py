@@ -71,8 +71,8 @@ def headline(story: Story) -> str:
     best, other = story.methods[0], story.methods[1]
     return (
         f"chary answers {TESTS:,} overlapping threshold questions with an error of ±{best.tests:,.0f} people. "
-        f"Releasing all answers under the same guarantee has ±{story.methods[-1].tests:,.0f}, {story.times:.1f} times "
-        f"as much. At ±{best.tests:,.0f}, only {story.answers:,} answers could be released. "
+        f"Independent Gaussian noise on all answers has ±{story.methods[-1].tests:,.0f} under the same guarantee, "
+        f"{story.times:.1f} times as much; at ±{best.tests:,.0f} it could release only {story.answers:,}. "
         f"The best sparse vector has ±{other.tests:,.0f}."
     )
 

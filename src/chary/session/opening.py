@@ -359,8 +359,8 @@ def warn_of_batches(rows: Rows, source: Any, found: Ledger | None, dataset: str)
     if batches := sum(Version.of(note).kind == APPENDED for note in found.notes(dataset)):
         _warn(
             f"{counted(batches, 'batch was', 'batches were')} appended to {dataset!r} in an earlier session, and lived "
-            "in its memory. Open all rows, with those of these batches: otherwise every answer, also of an alert, is "
-            "about too few rows"
+            "in its memory. If these rows have them, all is well: otherwise every answer, also of an alert, is about "
+            "too few rows"
         )
 
 
@@ -379,7 +379,7 @@ def warn_of_ledgers(source: Any, place: Place, dataset: str) -> None:
         if (own is None or other.resolve() != own.resolve()) and dataset in files.datasets_in(other):
             _warn(
                 f"{other} keeps a budget of {dataset!r} too: what is charged to one ledger is not charged to the "
-                "other. Go on with one of them (ledger=, --ledger), and move the other elsewhere"
+                "other. Go on with one of them (ledger=), and move the other elsewhere"
             )
 
 
