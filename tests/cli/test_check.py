@@ -84,7 +84,10 @@ def test_a_range_on_a_text_column_is_refused_before_anything_is_charged(call, vi
 
 @pytest.mark.parametrize(
     ("columns", "told"),
-    [("nowhere=BIGINT", "there is no column 'nowhere' to declare a type of\n"), ("day=NOTYPE", "'NOTYPE' is no type of a column")],
+    [
+        ("nowhere=BIGINT", "there is no column 'nowhere' to declare a type of\n"),
+        ("day=NOTYPE", "'NOTYPE' is no type of a column"),
+    ],
 )
 def test_who_declares_what_is_not_there_is_told_what_is(call, broken, columns, told):
     assert told in call(f"check broken.csv --columns {columns}")[2]
