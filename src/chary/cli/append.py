@@ -20,8 +20,8 @@ from chary.cli.rows import ROWS, Stated, on_rows
 from chary.cli.session import dialect
 from chary.data import RowTable
 from chary.data.columns import SQL_TYPES
-from chary.data.passing import passing_folder
 from chary.data.source import ENDINGS
+from chary.data.spool import spool_folder
 from chary.data.table import NOT_PRIVATE, check
 from chary.errors import CharyError, EngineError, InvalidParameter, LedgerLocked, SchemaMismatch
 from chary.session import Session
@@ -222,7 +222,7 @@ def _arrived(name: str, again: str | None, request: str | None = None) -> Iterat
     with ExitStack() as held:
         file = Path(name)
         if name == "-":
-            file = held.enter_context(passing_folder()) / "rows.csv"
+            file = held.enter_context(spool_folder()) / "rows.csv"
             with file.open("wb") as written:
                 shutil.copyfileobj(sys.stdin.buffer, written)
         try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import Depends, Request
 
-from chary.data.passing import remove_left
+from chary.data.spool import remove_left
 from chary.errors import InvalidParameter
 from chary.service.auth.rate_limits import OpenStreams, Rates, SharedRates
 from chary.service.auth.tokens import BearerTokens

@@ -20,9 +20,9 @@ from sqlalchemy import insert, select
 from chary.client.files import ARROW, ARROW_FILE, CSV_TEXT, PARQUET, TSV_TEXT
 from chary.client.problems import Refusal
 from chary.client.wire import in_typed, of_typed
-from chary.data.passing import passing_folder
 from chary.data.predicates.conditions import read_date, read_timestamp
 from chary.data.queries.bodies import check_fields, parsed_body
+from chary.data.spool import spool_folder
 from chary.errors import InvalidParameter, OwnerWarning, SchemaMismatch
 from chary.ledger.entries import head_of, now
 from chary.report.public_report import PublicReport, report
@@ -59,7 +59,7 @@ def brought_rows(media: str, raw: bytes, schema: Mapping[str, str]) -> Iterator[
     if media not in _FILES:
         yield _of_json(raw, schema) if media == admission.JSON else _of_arrow(raw, media)
         return
-    with passing_folder() as folder:
+    with spool_folder() as folder:
         place = folder / _FILES[media]
         place.write_bytes(raw)
         yield str(place)

@@ -16,13 +16,13 @@ _OPENING: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 @contextmanager
-def passing_folder() -> Iterator[Path]:
+def spool_folder() -> Iterator[Path]:
     """A folder that only this user can read, removed with all that is in it at the end.
 
     Guarantee: a process that is killed leaves its folder to the next call of this user, which removes it. The folder of
     a process that lives is never removed, since that process holds a lock of it.
 
-    >>> with passing_folder() as folder:
+    >>> with spool_folder() as folder:
     ...     rows = folder / "rows.csv"
     ...     _ = rows.write_text("age")
     >>> rows.exists()
