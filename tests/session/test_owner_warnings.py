@@ -316,8 +316,9 @@ def test_batches_that_an_earlier_session_held_in_memory_are_missed(tmp_path):
         assert said == []
         with session:
             session.append(later)
-    for _ in range(2):
-        session, said = told(pq_folder(tmp_path, first), ledger=tmp_path / "folder.ledger", dataset="parts")
+    folder = pq_folder(tmp_path, first)
+    for source in (folder, folder, folder / "*.parquet", folder / "*.parquet"):
+        session, said = told(source, ledger=tmp_path / f"{source.name[0]}.ledger", dataset=source.name[0])
         assert said == []
         with session:
             session.append(later_file(tmp_path, later))

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from chary.accounting import error_of_all_up, gaussian_error_up
 from chary.advise import contenders
-from chary.advise.options import Advice, HitValues, Option, Room, Unfit, Wanted, epsilons_of, written
+from chary.advise.options import Advice, HitValues, Option, Room, Unfit, Wanted, WantedTerms, epsilons_of, written
 from chary.amounts import Amount
 from chary.calls import prepaid_tests, sharpness
 from chary.calls.call import Call
@@ -50,7 +50,7 @@ COMPARED: Final[dict[str, Callable[[Wanted, Budget], Option]]] = {
 }
 
 
-def advise_for(session: SessionBase, **terms: Any) -> Advice:
+def advise_for(session: SessionBase, **terms: Unpack[WantedTerms]) -> Advice:
     """Every way to run this many threshold tests with what a session has left, the smallest error first.
 
     The terms are those of `advise`. What is left is the rest of the dataset's budget, or of the analyst's quota if that

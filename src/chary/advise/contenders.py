@@ -174,17 +174,23 @@ def _check_monotone(wanted: options.Wanted) -> None:
 
 
 def sparse(
-    wanted: options.Wanted, room: options.Room, *, form: Form = "tuned", delta: Fraction = Fraction(0), **terms: bool
+    wanted: options.Wanted,
+    room: options.Room,
+    *,
+    form: Form = "tuned",
+    delta: Fraction = Fraction(0),
+    monotone: bool | None = None,
 ) -> options.Option:
     """A sparse vector of this form; `monotone=True` is for questions that all move in one direction."""
-    if terms.get("monotone"):
+    if monotone:
         _check_monotone(wanted)
-    name = f"sparse vector, {form}" + (", delta" if delta else ", monotone" if terms.get("monotone") else "")
+    name = f"sparse vector, {form}" + (", delta" if delta else ", monotone" if monotone else "")
 
     def opened(epsilon: Fraction) -> SparseLaw:
         sizes: dict[str, Any] = {"sensitivity": wanted.sensitivity, "grid": wanted.grid, "values": wanted.values}
         sizes |= {"tests": wanted.tests} if form == "one-sided" else {}
-        sizes |= {"hits": wanted.hits, "epsilon": epsilon, "delta": delta, "mechanism": form} | terms
+        sizes |= {"hits": wanted.hits, "epsilon": epsilon, "delta": delta, "mechanism": form}
+        sizes |= {} if monotone is None else {"monotone": monotone}
         return SparseVector(above=0, **sizes).law(wanted.neighbor_relation)
 
     size = room.largest(lambda epsilon: opened(epsilon).event, lambda price: price.hit, room.filter.budget.exact[0])
@@ -203,17 +209,17 @@ def sparse(
         size,
         wanted.units(machine.deviation),
         None if answer is None else wanted.units(math.sqrt(2) * float(answer)),
-        code=_opening_call(wanted, made.call, form, terms),
+        code=_opening_call(wanted, made.call, form, monotone),
         opening=room.opening,
         note="charged once, whole; ask the run it gives: run.ask(query), group after group where there are groups",
     )
 
 
-def _opening_call(wanted: options.Wanted, made: SparseVector, form: Form, terms: dict[str, bool]) -> str:
+def _opening_call(wanted: options.Wanted, made: SparseVector, form: Form, monotone: bool | None) -> str:
     given = [f"above={wanted.bar}", f"hits={wanted.hits}", f"epsilon={options.written(Fraction(made.epsilon))}"]
     given += [f"delta={options.written(Fraction(made.delta))}"] if made.delta else []
     given += [f"tests={made.tests}"] if form == "one-sided" else [f'mechanism="{form}"']
-    given += [] if form == "published" else [f"monotone={terms['monotone']}"]
+    given += [] if monotone is None else [f"monotone={monotone}"]
     given += ["values=True"] if wanted.values else []
     given += _unlike(wanted, "sensitivity") + _unlike(wanted, "grid")
     return f"session.start(SparseVector({', '.join(given)}))"

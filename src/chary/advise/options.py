@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Any, Final, Required, Self, TypedDict
 
 import numpy as np
 
@@ -142,6 +142,25 @@ def _columns(rows: list[list[str]]) -> list[str]:
 # At a rho of 10**4 the noise is below a hundredth of a step: no budget that is one pays for more.
 LARGEST_RHO = 10**4
 _DIGITS: Final = 8
+
+
+class WantedTerms(TypedDict, total=False):
+    """What is wanted, by name: see `Wanted.asked` for the numbers of tests, and `Wanted` for the others."""
+
+    hits: Required[int]
+    tests: int | None
+    keys: int | None
+    reach: int | None
+    overlap: int
+    steps: int
+    values: bool
+    low: Number | None
+    high: Number | None
+    above: Number | None
+    sensitivity: Number
+    grid: Number
+    monotone: bool | None
+    confidence: Number
 
 
 @dataclass(frozen=True)

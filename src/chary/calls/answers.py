@@ -542,10 +542,6 @@ class TestedKeys(Hits):
         value, hit = self.above.get(key), key in self.above if position < self.tested else None
         return {"hit": hit, "value": value} | says(value, self.publication, self.error_bar)
 
-    def interval_of(self, value: Value | None) -> Ends | None:
-        """The 95 % confidence interval of a group that hit, given that it was published; see `Answer.interval`."""
-        return interval_given(value, self.error_bar, self.publication)
-
     def together(self, confidence: Number = CONFIDENCE) -> dict[Any, Ends]:
         """Intervals of all groups that were tested, published or not, which all hold at once with `confidence`.
 

@@ -155,15 +155,19 @@ class RoundsLaw:
         """The event of a round that begins at the size of the opening."""
         return Pure(self.terms.epsilon)
 
+    def next_epsilon(self, size: int) -> Fraction:
+        """The epsilon of a round that begins at this size."""
+        return self.terms.epsilon_down(size)
+
     def next_event(self, size: int) -> Event:
         """The event of a round that begins at this size."""
-        return self.round(self.terms.epsilon_down(size)).event
+        return self.round(self.next_epsilon(size)).event
 
     def accuracy(
         self, now: GrowingRoundState, size: int, tests: int, rounds: int, confidence: Number
     ) -> GrowingAccuracy:
         """How far off this many tests may be, in the open round or the next one, and in those after it."""
-        begun, epsilon = (now.size, now.epsilon) if now.open else (size, self.terms.epsilon_down(size))
+        begun, epsilon = (now.size, now.epsilon) if now.open else (size, self.next_epsilon(size))
         given: dict[str, Any] = {"size": size, "tests": tests, "number": rounds, "begun": begun}
         sensitivity, published = self.round(epsilon).machine.sensitivity, None
         error = growing_error_up(self.terms, **given, sensitivity=sensitivity, confidence=confidence)
@@ -192,6 +196,9 @@ class HitsLaw:
     def event(self) -> Event:
         """The event of a hit at the size of the opening."""
         return self.hit.event
+
+    def next_epsilon(self, size: int) -> None:
+        """Optimal tests have none."""
 
     def next_event(self, size: int) -> Event:
         """The event of a hit at this size."""
@@ -248,7 +255,7 @@ class GrowingState:
     @property
     def next_epsilon(self) -> Fraction | None:
         """The epsilon of a round that begins at the present size; None for optimal tests."""
-        return self._law.terms.epsilon_down(self._size) if isinstance(self._law, RoundsLaw) else None
+        return self._law.next_epsilon(self._size)
 
     @property
     def left(self) -> int | None:

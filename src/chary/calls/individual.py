@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,6 @@ from chary.data import Count, NeighborRelation, Neighbors, Predicate, Query, Rea
 from chary.data.columns import TypeClass, known_columns
 from chary.data.engines.protocol import LivingReading, LivingUnits
 from chary.data.queries.statistic import Statistic
-from chary.data.queries.stored import current
 from chary.data.rows import Rooms
 from chary.data.table import living, table_of_units
 from chary.errors import AlgorithmFailed, InvalidQuery
@@ -169,6 +168,11 @@ class IndividualTests(run.Opening[run.KeyedRun[LivingCount, answers.WatchResult,
     def __post_init__(self) -> None:
         sharp.check_one_way(self, _WAYS, _TOLD)
         sharp.check_tests(self)
+
+    @classmethod
+    def recorded(cls, body: Json) -> Self:
+        said = {"hits": body.get("hits_per_unit"), "epsilon": body.get("epsilon_per_call")}
+        return super().recorded(said | body)
 
     def plan(self, spine: Spine) -> Plan[Any]:
         replaced = spine.rows.neighbor_relation.neighbors is Neighbors.REPLACE
@@ -341,8 +345,7 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
     @cached_property
     def opened(self) -> IndividualTests:
         """The call that opened the stream."""
-        names, told = {"hits_per_unit": "hits", "epsilon_per_call": "epsilon"}, current(self._terms, self.kind)
-        return IndividualTests(**{names.get(name, name): value for name, value in told.items()})
+        return IndividualTests.recorded(self._terms)
 
     @cached_property
     def hit(self) -> sharp.HitTerms | None:

@@ -131,7 +131,8 @@ class AskedKind(NamedTuple):
 
     - `publishes`: its values have known noise. `again`: it publishes a single value repeatedly, as time goes on.
     - `prepaid`: the epsilon in its answer is part of what the opening was charged.
-    - `title`: how people read it; a question without one has the opening's title and the last word of its kind.
+    - `title`: how people read it; a question without one has the opening's title and the last word of its kind, which
+      is "of groups" for a watch.
     """
 
     kind: str
@@ -387,8 +388,12 @@ def publishing() -> list[str]:
     return [word for word in words if declared(word).publishes]
 
 
+# Ledgers hold questions about groups under a word of their own.
+_READ: Final = {"watch": "of groups"}
+
+
 def titled(kind: str) -> str:
-    """The title of a stored kind: that of the call, or that of the run followed by the question's last word.
+    """The title of a stored kind: that of the call, or that of the run followed by a word for the question.
 
     >>> [titled(kind) for kind in ("fraction", "multiplicative_weights_ask", "agreed_watch")]
     ['Proportion', 'PMW ask', 'Prepaid tests of groups']
@@ -398,8 +403,7 @@ def titled(kind: str) -> str:
         return known.title
     if run is None:
         return " ".join(words).capitalize()
-    # Ledgers hold questions about groups under a word of their own.
-    return f"{titled(run.kind)} {'of groups' if words[-1] == 'watch' else words[-1]}"
+    return f"{titled(run.kind)} {_READ.get(words[-1], words[-1])}"
 
 
 # Runs that are asked one question, or one for each group at once.

@@ -297,8 +297,8 @@ class HistogramTree:
 
     def _nearest(self, node: Span) -> HistogramRun | None:
         """The histogram from which a new node starts."""
-        learned = {each: len(run.state.changes) for each, run in list(self._runs.items())}
-        found = nearest(node, {each: changes for each, changes in learned.items() if changes})
+        learned = {each: changes for each, run in list(self._runs.items()) if (changes := len(run.state.changes))}
+        found = nearest(node, learned)
         return None if found is None else self._runs[found]
 
     def _look(self) -> None:

@@ -347,14 +347,14 @@ def warn_of_cells(rows: Rows) -> None:
         _warn(f"{found.told(name)}. This is not private: for who owns the rows alone; see chary check")
 
 
-def warn_of_batches(rows: Rows, source: Any, found: Ledger | None, dataset: str) -> None:
+def warn_of_batches(rows: Rows, source: Any, found: Ledger, dataset: str) -> None:
     """Warn of batches that an earlier session appended to rows in memory: whether they are missing shows nowhere else.
 
     Files and servers keep their batches, a folder is listed anew, and rows of a public number are counted.
     """
-    listed = isinstance(source, (str, Path)) and Path(source).is_dir()
+    listed = isinstance(source, (str, Path)) and Folder.named(source) is not None
     kept = listed or not isinstance(rows, RowTable) or rows.keeps_batches or has_public_size(rows.neighbor_relation)
-    if found is None or kept:
+    if kept:
         return
     if batches := sum(Version.of(note).kind == APPENDED for note in found.notes(dataset)):
         _warn(
@@ -664,7 +664,7 @@ def session_of(
             undo.callback(found.close)
         if (dataset := chosen(known := _known(found), *names)) not in known:
             warn_of_cells(rows)
-        else:
+        elif found is not None:
             warn_of_batches(rows, opened, found, dataset)
         warn_of_ledgers(opened, place, dataset)
         with nullcontext() if found is None else advising(found, dataset):

@@ -236,27 +236,6 @@ class Growing(SessionBase):
             )
         return version
 
-    def _append(self, rows: Any, request: str | None) -> tuple[int, Mapping[str, Unparsed]]:
-        (version, unparsed), followers = self._added(rows, request), tuple(self._followers)
-        # Before any warning, which filters may turn into an error: whether they are asked must not depend on rows.
-        failed = [failure for follow in followers if (failure := _failure(follow))]
-        table = self.spine.rows
-        if isinstance(table, RowTable) and (unread := table.unread(rows)):
-            warnings.warn(
-                f"{unread:,} of the rows appended are before the first block, of the future, without a date or in a "
-                "block that is closed: no question sees them now. This is not private: for who owns the rows alone",
-                OwnerWarning,
-                stacklevel=4,
-            )
-        if failed:
-            warnings.warn(
-                f"the rows are there as version {version}: do not append them again. But of the {len(followers)} that "
-                f"follow, {len(failed)} failed: {'; '.join(failed)}. The next append lets them catch up",
-                RuntimeWarning,
-                stacklevel=4,
-            )
-        return version, unparsed
-
     def _added(self, rows: Any, request: str | None) -> tuple[int, Mapping[str, Unparsed]]:
         spine, arrivals, brought = self.spine, self._arrivals, list[Version]()
         if spine.version is not None:
@@ -292,7 +271,25 @@ def appended(session: Growing, rows: Any, request: str | None) -> tuple[int, Map
 
     They are for who owns the rows alone. Under a key that came before nothing was read, and none are counted.
     """
-    return session._append(rows, request)
+    (version, unparsed), followers = session._added(rows, request), tuple(session._followers)
+    # Before any warning, which filters may turn into an error: whether they are asked must not depend on rows.
+    failed = [failure for follow in followers if (failure := _failure(follow))]
+    table = session.spine.rows
+    if isinstance(table, RowTable) and (unread := table.unread(rows)):
+        warnings.warn(
+            f"{unread:,} of the rows appended are before the first block, of the future, without a date or in a "
+            "block that is closed: no question sees them now. This is not private: for who owns the rows alone",
+            OwnerWarning,
+            stacklevel=3,
+        )
+    if failed:
+        warnings.warn(
+            f"the rows are there as version {version}: do not append them again. But of the {len(followers)} that "
+            f"follow, {len(failed)} failed: {'; '.join(failed)}. The next append lets them catch up",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return version, unparsed
 
 
 def _failure(follow: Callable[[], object]) -> str | None:
