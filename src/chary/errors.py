@@ -24,6 +24,7 @@ CharyError
 The command maps `BudgetExceeded` to exit code 3 and all others to 2. `OwnerWarning` is a warning and no error.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -54,6 +55,12 @@ def showing_warnings(usual: Callable[..., object], tell: Callable[[str], object]
             usual(message, category, *place, **where)
 
     return show
+
+
+def tell_owners(tell: Callable[[str], object]) -> None:
+    """From now on each `OwnerWarning` of this process is such a line, also one that came before."""
+    warnings.showwarning = showing_warnings(warnings.showwarning, tell)
+    warnings.simplefilter("always", OwnerWarning)
 
 
 class CharyError(Exception):

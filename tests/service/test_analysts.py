@@ -234,6 +234,9 @@ def test_a_csv_is_read_as_the_dataset_was_opened(service, asking, tmp_path):
         told = send(content=wrong)
         assert (told.status_code, keeper.size) == (422, 6)
         assert not {"SECRETNAME", "chary-rows"} & set(re.split(r"[^\w-]", told.json()["detail"]))
+    (tmp_path / "late.csv").write_text("patient,clinic,age\n9,north,old\n")
+    with pytest.warns(OwnerWarning, match="column age: 1 cells are not of its type, and are NULL. This is not private"):
+        keeper.append(tmp_path / "late.csv", request="late")
 
 
 @pytest.mark.parametrize(

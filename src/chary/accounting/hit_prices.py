@@ -59,7 +59,7 @@ def moderate(epsilon: Number) -> Fraction:
 # Prices of a boundary, of two runs that differ and of a narrow choice, from their own distributions: cheaper than in
 # general. docs/theory/charging.md proves them: Theorem 1.16 (boundary, two runs) and Theorem 1.18 (narrow choice).
 
-# As in `hit_prices`: where more than 20 digits cancel, the guard of 1e-30 would not cover what is left.
+# Where more than 20 digits cancel, the guard of 1e-30 would not cover what is left.
 _LEAST = Decimal("1e-20")
 
 

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
@@ -93,6 +93,8 @@ def _ask(asked: Asked) -> Call[Any] | Script:
 
 def _brought(asked: Any) -> bool:
     """Whether somebody's own algorithm is in it, whose randomness may come from elsewhere than its `source`."""
+    if isinstance(asked, Mapping):
+        asked = tuple(asked.values())
     if isinstance(asked, (list, tuple)):
         return any(map(_brought, asked))
     return isinstance(asked, Algorithm) or (isinstance(asked, Call) and any(map(_brought, vars(asked).values())))

@@ -98,4 +98,6 @@ def _show(found: Advice) -> None:
     if found.best is not None:
         opening = (found.best.opening or "").removeprefix("session = ")
         parts = filter(None, (found.best.by_key or found.best.code, opening))
-        output.console.print(f"best: {found.best.mechanism}\n  {' '.join(map(in_options, parts))}", soft_wrap=True)
+        output.console.print(
+            f"best: {found.best.mechanism}\n  {' '.join(map(in_options, parts))}", soft_wrap=True, markup=False
+        )

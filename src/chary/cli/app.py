@@ -6,7 +6,7 @@
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import entry_points, version
 from typing import Annotated, Any, ClassVar, Final
@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from chary.cli.output import KNOWN, VERBOSE, Unsaid, Verbose, again, console, errors, option
-from chary.errors import BudgetExceeded, CharyError, InvalidParameter, OwnerWarning, showing_warnings
+from chary.errors import BudgetExceeded, CharyError, InvalidParameter, tell_owners
 
 # Groups of commands that are known by name and one line each; what a command needs is loaded when it is used.
 
@@ -236,15 +236,6 @@ def _chary(version: Version = False, verbose: Verbose = False) -> None:
     """What comes before a command."""
 
 
-def _in_options(message: str) -> str:
-    # Loaded when something is to be said: `chary --help` needs no calls.
-    return str(import_module("chary.cli.forms").in_options(message))
-
-
-def _tell(warning: str) -> None:
-    errors.print(_in_options(warning), markup=False, soft_wrap=True)
-
-
 def run(arguments: list[str] | None = None) -> int:
     """The exit code of one command line.
 
@@ -255,8 +246,7 @@ def run(arguments: list[str] | None = None) -> int:
     KNOWN.set(frozenset())
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = showing_warnings(warnings.showwarning, _tell)
-            warnings.simplefilter("always", OwnerWarning)
+            tell_owners(partial(errors.print, markup=False, soft_wrap=True))
             code = app(args=arguments, standalone_mode=False)
         return code if isinstance(code, int) else OK
     except (typer.TyperException, CharyError) as error:
@@ -265,7 +255,8 @@ def run(arguments: list[str] | None = None) -> int:
             # "Value error" is said by the library that checks what is typed, and is of no use to who typed it.
             told = error.format_message().replace(": Value error, ", ": ")
         else:
-            told = _in_options(told)
+            # Loaded when something is refused: `chary --help` needs no calls.
+            told = import_module("chary.cli.forms").in_options(told)
         if isinstance(error, Unsaid):
             told += f", as in: {again(sys.argv[1:] if arguments is None else arguments, error.words)}"
         if told:

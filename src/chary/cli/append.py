@@ -5,6 +5,7 @@ import hashlib
 import shutil
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -23,7 +24,7 @@ from chary.data.columns import SQL_TYPES
 from chary.data.source import ENDINGS
 from chary.data.spool import spool_folder
 from chary.data.table import NOT_PRIVATE, check
-from chary.errors import CharyError, EngineError, InvalidParameter, LedgerLocked, SchemaMismatch
+from chary.errors import CharyError, EngineError, InvalidParameter, LedgerLocked, OwnerWarning, SchemaMismatch
 from chary.session import Session
 from chary.session.session import appended
 
@@ -152,15 +153,16 @@ def _taken(stated: Stated, file: Path, again: str | None) -> list[dict[str, Any]
 
 
 def added(session: Session, name: str, rows: Any, key: str | None) -> dict[str, Any]:
-    """A batch of this name added, or found again under its key: its version, whether it is new, and which of its cells
-    became NULL."""
+    """A batch of this name added, or found again under its key: its version, and whether it is new."""
     last = _version(session)
     try:
         version, unparsed = appended(session, rows, key)
     except SchemaMismatch as mismatch:
         raise SchemaMismatch(f"{name}: {mismatch}") from None
-    found = {"unparsed": {column: each.cells for column, each in unparsed.items()}} if unparsed else {}
-    return {"file": name, "version": version, "new": version > last} | found
+    # Apart from the figures, which may be published: exact counts are for who owns the rows alone.
+    for column, each in unparsed.items():
+        warnings.warn(f"{name}, version {version}, {each.told(column)}", OwnerWarning, stacklevel=2)
+    return {"file": name, "version": version, "new": version > last}
 
 
 def _one(stated: Stated, arrived: Arrived) -> dict[str, Any]:
@@ -264,29 +266,16 @@ def _show(figures: dict[str, Any]) -> None:
         [told["file"], told["version"], "appended" if told["new"] else "came before"] for told in figures["appended"]
     ]
     output.show_table(["file", "version", ""], rows)
-    show_unparsed(figures["appended"])
     for told in figures.get("alerts", ()):
         output.show_tables(told)
     if not all(told["new"] for told in figures["appended"]):
         output.errors.print("--again KEY appends contents that came before once more", markup=False)
 
 
-def show_unparsed(batches: Sequence[dict[str, Any]]) -> None:
-    """Of each batch how many cells became NULL, on standard error: for who owns the rows."""
-    for told in batches:
-        if "unparsed" in told:
-            line = f"chary: warning: {told['file']}: not read, now NULL: {_cells(told['unparsed'])}"
-            output.errors.print(line, markup=False, soft_wrap=True)
-
-
-def _cells(unparsed: dict[str, int]) -> str:
-    return ", ".join(f"{name} {cells:,}" for name, cells in unparsed.items())
-
-
 def _show_look(figures: dict[str, Any]) -> None:
     output.console.print(figures["note"], style="bold", soft_wrap=True)
     for told in figures["dry_run"]:
-        wrong = _cells(told["unparsed"]) or "none"
+        wrong = ", ".join(f"{name} {cells:,}" for name, cells in told["unparsed"].items()) or "none"
         same = "" if told["columns_as_expected"] else "; OTHER COLUMNS than the table has"
         closed = told.get("in_no_block", 0)
         unseen = f"; {closed:,} ROWS IN NO BLOCK that may be read, which no question would see" if closed else ""

@@ -340,10 +340,8 @@ class SettingsOptions:
     """Where the options stand that are not repeated."""
 
     panel: ClassVar[str] = EXPERT
-    config: Annotated[
-        Path | None, typer.Option(help=Expert("File of options (default: chary.toml here or by FILE)."))
-    ] = None
-    no_config: Annotated[bool, typer.Option("--no-config", help=Expert("Read no chary.toml."))] = False
+    config: Annotated[Path | None, typer.Option(help="File of options (default: chary.toml here or by FILE).")] = None
+    no_config: Annotated[bool, typer.Option("--no-config", help="Read no chary.toml.")] = False
 
 
 @dataclass(kw_only=True)

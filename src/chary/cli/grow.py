@@ -19,7 +19,7 @@ from chary.calls import PlannedRun, Rerun, Run
 from chary.calls.schedules import ScheduledRun, ScheduleState
 from chary.charts import check_picture, plotter
 from chary.cli import commands, output, session
-from chary.cli.append import added, show_unparsed
+from chary.cli.append import added
 from chary.cli.rows import ROWS, Stated, on_rows
 from chary.data import Count, RowTable
 from chary.errors import InvalidParameter, InvalidQuery, NotPriced
@@ -204,7 +204,6 @@ def _show(figures: dict[str, Any]) -> None:
         output.show_table(["key", "noisy count", "error bar"], zip(keys, run["values"], bars, strict=True))
     ahead = [output.for_people(run) for run in figures["next"]]
     output.show_table(list(ahead[0]), [list(run.values()) for run in ahead], "Next runs")
-    show_unparsed(figures["appended"])
     if old := [batch for batch in figures["appended"] if not batch["new"]]:
         names = ", ".join(f"{batch['file']} (version {batch['version']})" for batch in old)
         output.errors.print(

@@ -2,6 +2,7 @@
 
 import secrets
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote as in_path
@@ -91,10 +92,21 @@ class Transport:
                 raise errors.LedgerLocked("the call was interrupted several times: ask again under its idempotency key")
 
     def append(self, path: str, request: str | None, rows: bytes | RowFile, media: str) -> int:
-        """Send rows and return their version; a file without an idempotency key has one of its name and contents."""
+        """Send rows, warn of cells that became NULL, and return the version.
+
+        A file without an idempotency key has one of its name and contents.
+        """
         if request is None and isinstance(rows, RowFile):
             request = rows.key(self._secret)
-        return int(self.keyed(path, request, content=rows, headers={"Content-Type": media})["version"])
+        told = self.keyed(path, request, content=rows, headers={"Content-Type": media})
+        for name, cells in told.get("unparsed", {}).items():
+            warnings.warn(
+                f"version {told['version']}, column {name}: {cells:,} cells are not of its type, and are NULL. This is "
+                "not private: for who owns the rows alone",
+                errors.OwnerWarning,
+                stacklevel=3,
+            )
+        return int(told["version"])
 
     def chosen(self, dataset: str | None) -> str:
         """The named dataset, or the only one of the token; if there is none, the connection is closed."""

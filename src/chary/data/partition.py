@@ -190,14 +190,14 @@ def _told(listed: Any) -> str:
     return text if len(text) <= _LONGEST else hashlib.sha256(text.encode()).hexdigest()
 
 
-def _check_disjoint(conditions: list[Predicate], schema: Schema) -> None:
+def _check_disjoint(parts: list[Predicate], schema: Schema) -> None:
     """`InvalidQuery` unless no two can hold of one row, whatever it is."""
-    kinds = row_kinds(conditions, schema)
+    kinds = row_kinds(parts, schema)
     if kinds is None:
         raise InvalidQuery("these are too many conditions to be compared: take the values of a column as parts")
     together = kinds[kinds.sum(axis=1) > 1]
     if len(together):
-        one, other = (conditions[place].text for place in together[0].nonzero()[0][:2])
+        one, other = (parts[place].text for place in together[0].nonzero()[0][:2])
         raise InvalidQuery(
             f"parts must exclude one another, and nothing shows that {one!r} and {other!r} do: compare one column with "
             'values, as in {"child": "age < 18", "adult": "age >= 18"}'

@@ -31,8 +31,9 @@ def spool_folder() -> Iterator[Path]:
     remove_left()
     while True:
         with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
-            # Somebody who looked before the lock may have removed it: then there is another one.
-            if (held := _opened(name)) is None:
+            try:
+                held = os.open(name, _OPENING)
+            except FileNotFoundError:  # somebody who looked before the lock removed it: then there is another one
                 continue
             try:
                 fcntl.flock(held, fcntl.LOCK_EX)
@@ -53,18 +54,10 @@ def remove_left() -> None:
 
 
 def _remove(name: str) -> None:
-    if (held := _opened(name)) is None:
-        return
+    held = os.open(name, _OPENING)
     try:
         if os.fstat(held).st_uid == os.geteuid():
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(name, ignore_errors=True)
     finally:
         os.close(held)
-
-
-def _opened(name: str) -> int | None:
-    try:
-        return os.open(name, _OPENING)
-    except OSError:
-        return None

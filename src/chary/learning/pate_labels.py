@@ -352,8 +352,6 @@ def _percent(share: float) -> str:
 
 # Confident-GNMax (Papernot et al. 2018), for comparison: label what most teachers agree on, with Gaussian noise.
 
-# Confident-GNMax (Papernot et al. 2018), for comparison: label what most teachers agree on, with Gaussian noise.
-
 Counts = NDArray[np.int64]
 # From little above 1 to 2001, 400 of them evenly in logarithms; each gives a bound, so a coarse grid only loosens it.
 ORDERS: Floats = 1 + np.geomspace(0.05, 2000, 400)

@@ -116,8 +116,8 @@ class MemoryTransaction:
         self._entries.append(entry)
         if closes is not None:
             self._closings[closes.reserved.number] = entry
-        if closes is not None and entry.kind == Kind.SETTLE:
-            self._answers[entry.call] = closes.answer
+            if entry.kind == Kind.SETTLE:
+                self._answers[entry.call] = closes.answer
         return ""
 
     def claim(self, entry: ChainEntry, sealed: str) -> Claim:

@@ -10,7 +10,6 @@ import socket
 import sys
 import tempfile
 import threading
-import warnings
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -27,7 +26,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
 from chary.demo.panel import first_year
-from chary.errors import InvalidParameter, OwnerWarning, showing_warnings
+from chary.errors import InvalidParameter, tell_owners
 from chary.service.app import application
 from chary.service.auth.tokens import BearerTokens
 from chary.service.config import ServiceConfig, ServiceOptions, configured, service_config
@@ -186,8 +185,7 @@ def bound(config: uvicorn.Config) -> socket.socket:
 def made() -> FastAPI:
     """The application of one of several processes."""
     # As the command does in its own process.
-    warnings.showwarning = showing_warnings(warnings.showwarning, lambda line: sys.stderr.write(f"{line}\n"))
-    warnings.simplefilter("always", OwnerWarning)
+    tell_owners(lambda line: sys.stderr.write(f"{line}\n"))
     config = service_config(Path(os.environ[_PLACE]))
     _stop_with_the_others(config.service.stop_seconds)
     options = config.service.model_copy(update={"workers": int(os.environ[_WORKERS]), "port": int(os.environ[_PORT])})

@@ -269,7 +269,7 @@ def _writing_first(engine: Engine) -> Engine:
 
 # The layout of the service's database, and its migrations.
 #
-# Databases that were made before layouts had numbers have the first. A change of `service_tables` takes one more step
+# Databases that were made before layouts had numbers have the first. A change of the tables above takes one more step
 # here: tables that are missing are made before any step, so a step adds columns, or moves what is there.
 
 Step = Callable[[Connection], None]
@@ -292,7 +292,7 @@ def prepare(connection: Connection) -> None:
 
 
 def add_column(connection: Connection, column: Column[Any]) -> None:
-    """Add a column of `service_tables` to an existing table.
+    """Add a column of `TABLES` to an existing table.
 
     Existing rows have its server default, or null.
     """
@@ -331,7 +331,6 @@ _HELD_UP: Final = text("SELECT set_config('lock_timeout', :most, :here)")
 _LOCKED: Final = text("SELECT pg_advisory_lock(:number)")
 _ALONE: Final = text("SELECT pg_advisory_xact_lock(:number)")
 _CLOCK: Final = text("SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)")
-# A transaction of the service takes milliseconds.
 # Seconds after which an idle connection is checked before use.
 _TRUSTED: Final = 1.0
 

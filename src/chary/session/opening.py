@@ -379,7 +379,7 @@ def warn_of_ledgers(source: Any, place: Place, dataset: str) -> None:
         if (own is None or other.resolve() != own.resolve()) and dataset in files.datasets_in(other):
             _warn(
                 f"{other} keeps a budget of {dataset!r} too: what is charged to one ledger is not charged to the "
-                "other. Go on with one of them (ledger=), and move the other elsewhere"
+                "other. Go on with one of them (ledger=, --ledger), and move the other elsewhere"
             )
 
 

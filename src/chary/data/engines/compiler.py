@@ -60,7 +60,7 @@ class Dialect:
         return dividend // divisor
 
     def as_text(self, value: Any) -> Any:
-        """A value of any type as a text, which equal values share."""
+        """A value of any type as a text."""
         return value if value.type().is_string() else value.cast("string")
 
     def hashed(self, text: Any) -> Any:

@@ -66,7 +66,8 @@ class Mean(Keyed[AnsweredT]):
     Of a unit with m rows, more than k = `max_rows_per_unit`, k are kept, and each row is as likely to be kept as any
     other. Its rows are put in order, by group and value, and numbered from 0. Of 2 m starts s one is chosen. The row r
     is kept if a multiple of 2 m lies in (2 k r + s, 2 k (r + 1) + s]. Those are k rows for every start, and each row is
-    kept for 2 k of the starts. The start is the SHA-256 of the unit's id modulo 2 m, and so the same at every call.
+    kept for 2 k of the starts. The start is the first 32 bits of the SHA-256 of the unit's id as a text, modulo 2 m,
+    and so the same at every call.
 
     Guarantee: any number of parts asked together or one by one are of the same rows. The contribution of a unit follows
     from its own rows alone, and is at most k values and k to the count, in at most k groups. *Proof.* The order, m and

@@ -150,6 +150,8 @@ class Sum(Keyed[AnsweredT], Query[AnsweredT]):
             _check_bounds("unit_total", self.unit_total, self.grid)
         if self.max_rows_per_unit is not None and self.unit_total is not None:
             raise InvalidQuery("give max_rows_per_unit or unit_total, not both")
+        if self.even and self.max_rows_per_unit is None:
+            raise InvalidQuery("even says which rows max_rows_per_unit= keeps: give that as well")
 
     def by(self, columns: str | Sequence[str], keys: Iterable[Any], **limits: Unpack[Limits]) -> "Sum[NoisyNumbers]":
         """The same query for each of a public list of keys; see `Count.by`."""

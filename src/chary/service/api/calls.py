@@ -23,7 +23,6 @@ from chary.service.state import Service, Shared
 # Routes of calls, quotes and runs.
 
 router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["calls"])
-Body = admission.Body
 Asker = Annotated[admission.Asking, Depends(admission.On("ask"))]
 _LONGEST_WAIT: Final = 60
 _TERMS: Final = ("distance", "tests", "truth", "hits", "confidence")
@@ -62,7 +61,9 @@ _QUOTED: Final = {
 
 
 @router.post("/calls", openapi_extra=in_json_body(_CALL))
-async def ask(request: Request, on: Asker, body: Body, service: Shared, typed: admission.Typed = False) -> JSONResponse:
+async def ask(
+    request: Request, on: Asker, body: admission.Body, service: Shared, typed: admission.Typed = False
+) -> JSONResponse:
     """Ask a call. Under an `Idempotency-Key` that came before, the stored answer, for free.
 
     What takes longer than a second, or than `Prefer: wait=N` says, answers with status 202 and becomes a job.
@@ -72,7 +73,7 @@ async def ask(request: Request, on: Asker, body: Body, service: Shared, typed: a
 
 @router.post("/runs", openapi_extra=in_json_body(_OPENING))
 async def start(
-    request: Request, on: Asker, body: Body, service: Shared, typed: admission.Typed = False
+    request: Request, on: Asker, body: admission.Body, service: Shared, typed: admission.Typed = False
 ) -> JSONResponse:
     """Open a run: what stays open and is asked again and again."""
     return await answered(request, service, on, requests.Wish.of_body("start", body), typed)
@@ -83,7 +84,7 @@ async def question(
     request: Request,
     on: Asker,
     number: admission.Number,
-    body: Body,
+    body: admission.Body,
     service: Shared,
     typed: admission.Typed = False,
 ) -> JSONResponse:
@@ -96,7 +97,7 @@ async def learn(
     request: Request,
     on: Asker,
     number: admission.Number,
-    body: Body,
+    body: admission.Body,
     service: Shared,
     typed: admission.Typed = False,
 ) -> JSONResponse:
@@ -132,7 +133,7 @@ def run(on: Asker, number: admission.Number, typed: admission.Typed = False) -> 
 
 
 @router.post("/quotes", openapi_extra=in_json_body(_QUOTED))
-async def quote(on: Asker, body: Body, service: Shared, typed: admission.Typed = False) -> JSONResponse:
+async def quote(on: Asker, body: admission.Body, service: Shared, typed: admission.Typed = False) -> JSONResponse:
     """What a call would cost and how accurate it would be; nothing is charged, read or written.
 
     What takes longer than `quote-seconds` to work out is a problem with status 503.
@@ -149,7 +150,7 @@ async def quote(on: Asker, body: Body, service: Shared, typed: admission.Typed =
 
 @router.post("/runs/{number}/quotes", openapi_extra=in_json_body(_WORDS))
 async def quote_question(
-    on: Asker, number: admission.Number, body: Body, service: Shared, typed: admission.Typed = False
+    on: Asker, number: admission.Number, body: admission.Body, service: Shared, typed: admission.Typed = False
 ) -> JSONResponse:
     """What a question to a run would cost now."""
 

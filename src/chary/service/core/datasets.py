@@ -210,13 +210,11 @@ def unlike_quotas(config: ServiceConfig, served: ServedDatasets) -> list[str]:
         spine = served[name].session.spine
         shares = spine.filter.shares
         for analyst, share in options.shares.items():
-            held = spine.ledger.analyst_balance(spine.dataset, analyst).capacity
-            if held is not None and held != shares.cap(exact(share, "quota")):
+            held, quota = spine.ledger.analyst_balance(spine.dataset, analyst).capacity, exact(share, "quota")
+            if held is not None and held != shares.cap(quota):
                 told = f"dataset {name}: {analyst} has a quota of {percent(shares.taken(held))}"
                 place = f"PUT /v1/datasets/{name}/shares/{analyst}"
-                lines.append(
-                    f"{told}, the file says {percent(exact(share, 'quota'))}: change it on the page or by {place}"
-                )
+                lines.append(f"{told}, the file says {percent(quota)}: change it on the page or by {place}")
     return lines
 
 

@@ -228,7 +228,7 @@ class Watched:
 def watched(service: Service, on: Asking) -> list[Watched]:
     """The subscriptions that are shown to somebody, newest first."""
     standing = standing_shown(service, on)
-    looks, news = _looks(service, on, standing), defaultdict[str, list[dict[str, Any]]](list)
+    looks, news = _looks(on, standing), defaultdict[str, list[dict[str, Any]]](list)
     for each in service.standing.feed.since(on.served.name, limit=_ALL):
         news[each["standing"]].append(each)
     return [_watched(service, on, each, looks[each.standing], news[each.standing]) for each in reversed(standing)]
@@ -273,7 +273,7 @@ def _lasting(service: Service, on: Asking, standing: alerts.StandingQuestion) ->
     return scheduler.lasting(standing, quoted, service.standing.book.clock())
 
 
-def _looks(service: Service, on: Asking, standing: Iterable[alerts.StandingQuestion]) -> Mapping[str, list[Look]]:
+def _looks(on: Asking, standing: Iterable[alerts.StandingQuestion]) -> Mapping[str, list[Look]]:
     """The latest answers of each subscription, by its name."""
     spine = on.served.session.spine
     found: dict[str, dict[int, CallRecord]] = {}
