@@ -14,7 +14,7 @@ from chary.audit import audit, audit_kinds, epsilon_shown
 from chary.audit.auditor import audit_case, named, worst_cases
 from chary.audit.enumeration import LOST, Enumeration, TooMany
 from chary.audit.findings import exact_epsilon, lower_chance, matrices, most_shown, needed_price, upper_chance
-from chary.calls import ThresholdTest, kinds
+from chary.calls import Select, ThresholdTest, kinds
 from chary.errors import InvalidParameter
 from chary.filters import RenyiFilter
 from chary.mechanisms import Exponential, Laplace
@@ -194,6 +194,9 @@ def test_randomness_from_elsewhere_hides_nothing():
     caught = audit(Algorithm("leak", exact_size_at_times, epsilon=1), *tables, **said)
     assert (caught.passed, caught.exact, caught.transcripts) == (False, False, 4000)
     assert audit(Algorithm("honest", answered_at_random, epsilon=1), *tables, **said).passed
+    leak = Algorithm("leak", exact_size_at_times, epsilon=1)
+    for candidates in ([leak], {"leak": leak}):
+        assert not audit(Select(candidates, above=1), *tables, **said).exact
 
 
 def test_a_weaker_call_is_the_power_of_an_audit():

@@ -13,6 +13,7 @@ from chary.data import NeighborRelation, RowTable, mean, ordered, second_moments
 from chary.data.queries.bodies import body_of, query_of
 from chary.data.queries.moments import RowCount
 from chary.data.queries.stored import current
+from chary.errors import InvalidInput
 from tests.engines.test_neighbours import KEYS, claimed, measured, moved
 
 ALPHA = 1e-6
@@ -165,3 +166,8 @@ def test_stored_bodies_keep_their_bytes_and_their_meaning():
     for read in (asked.shifted(0), replace(asked.shifted(0), even=False)):
         assert query_of(body_of(read)) == read
     assert "even" not in mean("x", bounds=(0, 8)).shifted(0).body()
+    # One question has one body: without a limit there is nothing to choose.
+    said = {"kind": "sum", "column": "x", "bounds": [0, 8]}
+    for wrong in ({"even": True}, {"even": True, "unit_total": [0, 8]}, {"even": [1], "max_rows_per_unit": 2}):
+        with pytest.raises(InvalidInput, match="even"):
+            query_of(said | wrong)

@@ -52,21 +52,6 @@ def test_a_backup_is_never_a_file_that_the_engine_would_delete(path, end):
     assert not path.with_name(f"{path.name}-journal").exists()
 
 
-def test_a_backup_is_whole_private_and_replaces_nothing(path, tmp_path):
-    ledger = filled(path)
-    copy = tmp_path / "copy.ledger"
-    assert back_up(path, copy) == ledger.head()
-    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
-    with pytest.raises(InvalidParameter, match="already"):
-        back_up(path, copy)
-    other = open_ledger(copy)
-    assert other.verify().ok
-    assert list(other.export("visits")) == list(ledger.export("visits"))
-    assert other.secret(4) == ledger.secret(4)
-    other.close()
-    ledger.close()
-
-
 def test_the_checkpoint_knows_the_head_before_anything_is_handed_out(path, checkpoint):
     ledger = open_ledger(path, checkpoint=checkpoint)
     assert Checkpoint(checkpoint).read() == Head()

@@ -11,7 +11,7 @@ from tests.conformance.test_values import ordered
 
 CALLS = {name: kinds()[name] for name in ("release", "test", "release_if")}
 CODE = ("Annotated", "Validator", "Serializer", "Schema", "<function", "decimal.")
-READABLE = 610
+READABLE = 600
 
 
 def of(thing):
@@ -28,7 +28,8 @@ def of(thing):
 def test_a_call_is_written_as_its_signature_says(kind):
     names = [field.name for field in ordered(kind)]
     assert list(of(kind).parameters) == names
-    assert list(of(kind.__init__).parameters) == ["self", *names]
+    # The same text again, with "self".
+    assert list(inspect.signature(kind.__init__).parameters) == ["self", *names]
 
 
 def test_types_are_those_that_a_person_writes():
