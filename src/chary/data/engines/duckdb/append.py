@@ -33,6 +33,7 @@ def check_entries(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, 
 
 APPENDED: Final = "chary_appended"
 _JOINED: Final = "chary_joined"
+_BATCH: Final = "chary_batch"
 
 
 def files_of(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> tuple[str, ...]:
@@ -168,10 +169,16 @@ def _insert(
     target = _target(connection, loader)
     kinds = reader.describe(connection, target)
     fitted = tuple(_fitted(column, kinds[column.name]) for column in incoming)
-    connection.execute(f"INSERT INTO {target} BY NAME {select(fitted, relation)}")
+    typed = {name: [name] for name in source.types if kinds[name] != "VARCHAR"}
+    batch = select(fitted, relation)
+    if typed:  # strings are parsed once, and what became of them is counted
+        connection.execute(f"CREATE TEMP TABLE {_BATCH} AS {batch}")
+        batch = f"SELECT * FROM {_BATCH}"
+    connection.execute(f"INSERT INTO {target} BY NAME {batch}")
     check_entries(connection, loader, batches_of(loader).relation, f"({select(incoming, relation)})")
-    written = {name: kinds[name] for name in source.types if kinds[name] != "VARCHAR"}
-    unparsed = reader.unparsed_of(connection, reader.relation_of(source), written, f"({select(fitted, relation)})")
+    unparsed = reader.unparsed_in(connection, reader.relation_of(source), typed, kinds, _BATCH)
+    if typed:
+        connection.execute(f"DROP TABLE {_BATCH}")
     reader.detach(connection, source)
     return unparsed
 

@@ -494,11 +494,8 @@ class Loader:
         if self.unpivot is not None:
             cells = {self.unpivot[1]: [name for name in texts if name != self.unit]}
         types = {name: kind for name, kind in self.source.types.items() if kind != "VARCHAR" and name in cells}
-        return {
-            name: found
-            for name, kind in types.items()
-            if (found := _counted(connection, relation_of(self.source), cells[name], name, kind)).cells
-        }
+        typed = {name: cells[name] for name in types}
+        return unparsed_in(connection, relation_of(self.source), typed, types, ROWS)
 
     def _long(self, relation: str, found: dict[str, str]) -> str:
         unit, (name, value) = str(self.unit), self.unpivot or ("", "")
@@ -544,36 +541,36 @@ def look_at_arrivals(connection: duckdb.DuckDBPyConnection, loader: Loader, appe
 _THERE: Final = "count(nullif(trim({}, ' '), ''))"
 
 
-def _counted(connection: duckdb.DuckDBPyConnection, texts: str, cells: list[str], name: str, kind: str) -> Unparsed:
-    """How many of the cells of some columns are no values of the one that was made of them.
+def unparsed_in(
+    connection: duckdb.DuckDBPyConnection,
+    texts: str,
+    typed: Mapping[str, list[str]],
+    kinds: Mapping[str, str],
+    values: str,
+) -> dict[str, Unparsed]:
+    """Of each column that was made of some columns of strings what is no value in another relation, if anything."""
+    found = {name: _counted(connection, texts, cells, name, kinds[name], values) for name, cells in typed.items()}
+    return {name: each for name, each in found.items() if each.cells}
+
+
+def _counted(
+    connection: duckdb.DuckDBPyConnection, texts: str, cells: list[str], name: str, kind: str, relation: str
+) -> Unparsed:
+    """How many of the cells of some columns are no values of the one of this relation that was made of them.
 
     Nothing is parsed again: what is not NULL was counted before and is counted after. Blank cells are looked for only
     where something is missing.
     """
 
-    def count(each: str, relation: str) -> int:
-        [(found,)] = connection.execute(f"SELECT {each} FROM {relation}").fetchall()
+    def count(each: str, rows: str) -> int:
+        [(found,)] = connection.execute(f"SELECT {each} FROM {rows}").fetchall()
         return int(found)
 
-    values = count(f"count({quote(name)})", ROWS)
+    values = count(f"count({quote(name)})", relation)
     if count(" + ".join(f"count({quote(cell)})" for cell in cells), texts) == values:
         return Unparsed(kind, 0, values)
     there = count(" + ".join(_THERE.format(quote(cell)) for cell in cells), texts)
     return Unparsed(kind, there - values, there)
-
-
-def unparsed_of(
-    connection: duckdb.DuckDBPyConnection, texts: str, types: Mapping[str, str], values: str
-) -> dict[str, Unparsed]:
-    """Of columns of strings, which have types, how many cells are there, and no values in another relation of them."""
-    if not types:
-        return {}
-    there, read = (
-        connection.execute(f"SELECT {', '.join(form.format(quote(name)) for name in types)} FROM {rows}").fetchall()[0]
-        for form, rows in ((_THERE, texts), ("count({})", values))
-    )
-    found = zip(types.items(), there, read, strict=True)
-    return {name: Unparsed(kind, cells - parsed, cells) for (name, kind), cells, parsed in found if cells > parsed}
 
 
 def check_cells(connection: duckdb.DuckDBPyConnection, relation: str) -> None:
