@@ -348,8 +348,18 @@ def _largest_call(*, epsilon: Fraction, delta: Fraction, hits: Fraction) -> Frac
     return numerics.largest(fits, low, high, middle=middle, ratio=1 + PRECISION)
 
 
-_CHECKS: Any = {"epsilon": positive, "delta": probability, "hits": whole, "epsilon_per_call": positive}
-_SOLVERS: Any = {"epsilon": _epsilon, "delta": _delta, "hits": _hits, "epsilon_per_call": _largest_call}
+_CHECKS: Final[dict[str, Callable[..., Any]]] = {
+    "epsilon": positive,
+    "delta": probability,
+    "hits": whole,
+    "epsilon_per_call": positive,
+}
+_SOLVERS: Final[dict[str, Callable[..., Any]]] = {
+    "epsilon": _epsilon,
+    "delta": _delta,
+    "hits": _hits,
+    "epsilon_per_call": _largest_call,
+}
 
 
 # What target charging costs by the published theorem and by its exact tail (theory 1.2).

@@ -850,5 +850,5 @@ class Silence:
         """
         beta = (1 - probability(confidence, "confidence")) / self.thresholds
         high = (self.bar - 1 + self.tails.miss_reach_up(beta)) * Fraction(self.grid)
-        low = None if self.floor is None else _possible(Fraction(self.floor), None, None)
+        low = None if self.floor is None else natural_number(Fraction(self.floor))
         return Interval(low, _possible(high, self.floor, self.ceiling))

@@ -62,6 +62,11 @@ class LocalEstimate:
         raise KeyError(value)
 
 
+def _check_about(about: About) -> None:
+    if about not in ("population", "respondents"):
+        raise InvalidParameter("about is 'population' (with the error of drawing people) or 'respondents'")
+
+
 def estimate(
     values: Sequence[Hashable],
     channel: accuracy.Channel,
@@ -74,8 +79,7 @@ def estimate(
 
     Errors: `InvalidParameter` for counts that reports of this many people cannot have.
     """
-    if about not in ("population", "respondents"):
-        raise InvalidParameter("about is 'population' (with the error of drawing people) or 'respondents'")
+    _check_about(about)
     size = whole(people, "the number of reports")
     if len(counts) != len(values) or any(not 0 <= count <= size for count in counts):
         raise InvalidParameter("there is one count a value, of at most as many as there are reports")
@@ -551,6 +555,7 @@ class RandomizedResponse:
         what the distribution leaves open. About the population, the standard error is an estimate, and holds the error
         of drawing.
         """
+        _check_about(about)
         whole(units, "the number of answers")
         if whole(ones, "ones", least=0) > units:
             raise InvalidParameter("there cannot be more ones than answers")

@@ -104,12 +104,12 @@ class SparseMachine(ABC, Generic[Sizes]):
         tested = 0
         while tested < len(values) and state.used < self.sizes.hits:
             most = 1 if self.sizes.redrawn else self.sizes.hits - state.used
-            found = tested + np.flatnonzero(noisy[tested:] >= bar + state.shift)[:most]
-            above += [int(position) for position in found]
-            tested = above[-1] + 1 if len(found) == most else len(values)
+            seen, found = _until(noisy[tested:] >= bar + state.shift, most)
+            above += (tested + found).tolist()
+            tested += seen
             state = self._after(state, len(found), source)
-        answers = None if self.answers is None else self.answers.apply(values[above], source)
-        return state, Crossed(tested, above, None if answers is None else [int(value) for value in answers])
+        law = self.answers
+        return state, Crossed(tested, above, None if law is None else law.apply(values[above], source).tolist())
 
     def _after(self, state: HiddenThreshold, found: int, source: noise.Source) -> HiddenThreshold:
         used = state.used + found

@@ -382,8 +382,8 @@ class ExponentialLaw(FiniteLaw):
     def weights(self, bits: int) -> list[Bounds]:
         """Bounds of `exp(-unit * gap)` times `2**bits`, the gap being the distance to the best exponent."""
         gaps = [int(gap) for gap in self._gaps]
-        powers = {gap: Enclosure.exponential(gap * self._unit).bounds(bits) for gap in set(gaps)}
-        return [powers[gap] for gap in gaps]
+        known = {gap: Enclosure.exponential(gap * self._unit).bounds(bits) for gap in set(gaps)}
+        return [known[gap] for gap in gaps]
 
     def near_weights(self) -> Floats:
         """The weights in float64; they err by less than 2**-49.
