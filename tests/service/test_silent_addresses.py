@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 import time
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -78,21 +79,21 @@ def test_a_service_that_answered_before_is_waited_for(service, address, monkeypa
         assert "goes on" not in str(told.value)
 
 
-class breaking_off:  # noqa: N801
+@contextmanager
+def breaking_off(port):
     """Takes one connection at a port, closes it when a request has come, and then listens no more."""
+    listens = socket.create_server(("127.0.0.1", port))
+    listens.settimeout(60)
 
-    def __init__(self, port):
-        self.listens = socket.create_server(("127.0.0.1", port))
-        self.thread = threading.Thread(target=self.take)
-
-    def __enter__(self):
-        self.thread.start()
-
-    def __exit__(self, *_):
-        self.thread.join()
-
-    def take(self):
-        taken, _ = self.listens.accept()
-        self.listens.close()
+    def take():
+        with listens:
+            taken, _ = listens.accept()
         with taken:
             taken.recv(1)
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()

@@ -294,31 +294,28 @@ def test_batches_that_an_earlier_session_held_in_memory_are_missed(tmp_path):
     first, later = pa.table({"patient": [1, 2]}), pa.table({"patient": [3]})
     place = {"ledger": tmp_path / "visits.ledger", "dataset": "visits"}
 
-    def told(source, **more):
-        with warnings.catch_warnings(record=True) as found:
-            warnings.simplefilter("always", OwnerWarning)
-            session = chary.open(source, **({"privacy_unit": "patient", "budget": BUDGET} | place | more))
-        return session, [str(each.message) for each in found]
+    def reopened(source, **more):
+        return told(lambda: opened(source, columns=None, **(place | more)))
 
-    session, said = told(first)
+    said, session = reopened(first)
     assert said == []
     with session:
         session.release(count(), epsilon="0.1")
         session.append(later)
-    session, [said] = told(first)
+    [said], session = reopened(first)
     session.close()
     assert said.startswith("1 batch was appended to 'visits' in an earlier session, and lived in its memory")
     path = tmp_path / "kept.duckdb"
     with duckdb.connect(str(path)) as connection:
         connection.execute("CREATE TABLE visits (patient BIGINT)")
     for _ in range(2):
-        session, said = told(path, table="visits", ledger=tmp_path / "kept.ledger", dataset="kept")
+        said, session = reopened(path, table="visits", ledger=tmp_path / "kept.ledger", dataset="kept")
         assert said == []
         with session:
             session.append(later)
     folder = pq_folder(tmp_path, first)
     for source in (folder, folder, folder / "*.parquet", folder / "*.parquet"):
-        session, said = told(source, ledger=tmp_path / f"{source.name[0]}.ledger", dataset=source.name[0])
+        said, session = reopened(source, ledger=tmp_path / f"{source.name[0]}.ledger", dataset=source.name[0])
         assert said == []
         with session:
             session.append(later_file(tmp_path, later))

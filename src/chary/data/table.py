@@ -458,20 +458,16 @@ def check(
     by = None if unpivot is None else unit
     rows = RowTable.open(source, neighbor_relation=NeighborRelation(Neighbors.REPLACE, by), unpivot=unpivot, **read)
     with closing(rows):
-        if unpivot is not None:
+        if unpivot is None:
+            found = int(rows.prepare(count()).run())
+            texts = _texts(RowSource.of(source, table, columns, said=csv, infers=infer_types), rows)
+        else:
             held = rows.snapshot(list(unpivot)).run()
-            strings = [name for name in unpivot if rows.schema[name] == TypeClass.STRING]
-            lengths = {name: ends for name in strings if (ends := _ends(held[name])) is not None}
-            return Check(len(held[unpivot[0]]), _declared(rows, columns), rows.unparsed, lengths)
-        found = int(rows.prepare(count()).run())
-        texts = _texts(RowSource.of(source, table, columns, said=csv, infers=infer_types), rows)
+            found = len(held[unpivot[0]])
+            texts = {name: held[name] for name in unpivot if rows.schema[name] == TypeClass.STRING}
     lengths = {name: ends for name in texts if (ends := _ends(texts[name])) is not None}
-    return Check(found, _declared(rows, columns), rows.unparsed, lengths)
-
-
-def _declared(rows: RowTable, columns: dict[str, str] | None) -> dict[str, str]:
-    """The types of columns, as declared where they are."""
-    return {name: SQL_TYPES.get(kind, kind.upper()) for name, kind in rows.schema.items()} | (columns or {})
+    types = {name: SQL_TYPES.get(kind, kind.upper()) for name, kind in rows.schema.items()}
+    return Check(found, types | (columns or {}), rows.unparsed, lengths)
 
 
 def _texts(source: RowSource, rows: RowTable) -> dict[str, Any]:
