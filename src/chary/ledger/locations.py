@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import Connection, Table, func, select, tuple_, update
 
@@ -54,14 +53,20 @@ def open_ledger(target: str | Path, *, timeout: float = 30.0, checkpoint: str | 
         return Ledger(MemoryStore())
     if not is_server(target):
         return Ledger(sqlite.sqlite_store(target, timeout, checkpoint))
-    return Ledger(_server("store").postgres_store(str(target), timeout, checkpoint))
+    _driver()
+    from chary.ledger.postgresql.store import postgres_store  # noqa: PLC0415
+
+    return Ledger(postgres_store(str(target), timeout, checkpoint))
 
 
 def ledger_exists(target: str | Path) -> bool:
     """Whether there is a ledger, or at least a file, by that name; nothing is made."""
     if not is_server(target):
         return file_of(target).exists()
-    return bool(_server("schema").laid_out(str(target)))
+    _driver()
+    from chary.ledger.postgresql.schema import laid_out  # noqa: PLC0415
+
+    return laid_out(str(target))
 
 
 def shown(target: str | Path) -> str:
@@ -75,20 +80,24 @@ def bare(target: str | Path, timeout: float = 30.0) -> tuple[Transactions, Upkee
         path = file_of(target)
         create(path, timeout, lambda new: lay_out(new, timeout))
         return sqlite.SqliteTransactions(path, timeout), SqliteUpkeep()
-    transactions, upkeep = _server("store").bare_store(str(target), timeout)
-    return transactions, upkeep
+    _driver()
+    from chary.ledger.postgresql.store import bare_store  # noqa: PLC0415
+
+    return bare_store(str(target), timeout)
 
 
 def role_statements(schema: str, analysts: Sequence[str]) -> str:
     """SQL for the roles of analysts on a server; see `postgresql.schema.role_statements`."""
-    return str(_server("schema").role_statements(schema, analysts))
+    _driver()
+    from chary.ledger.postgresql.schema import role_statements as statements  # noqa: PLC0415
+
+    return statements(schema, analysts)
 
 
-def _server(module: str) -> Any:
-    """A module of ledgers on servers, whose driver takes time to import and may be missing."""
+def _driver() -> None:
+    """Refuse ledgers on servers where their driver is missing; their modules are imported late, as it takes time."""
     if find_spec("psycopg") is None:
         raise LedgerError("a ledger in PostgreSQL needs its driver: install chary[postgresql]")
-    return import_module(f"chary.ledger.postgresql.{module}")
 
 
 # A ledger's rows written elsewhere: as a backup, or because the ledger moves.
