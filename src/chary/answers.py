@@ -149,8 +149,15 @@ class Answer:
         """What the interval holds for, or why there is none, in words."""
         if self.interval is None:
             return "no interval: nothing was published whose error is known"
-        held = f"the interval holds with {CONFIDENT}, given that the value was published"
-        return f"{held}; {RAW}" if raw(self.value, self.interval) else held
+        held = f"the interval holds with {CONFIDENT}"
+        if any(found.p_value is not None for found in self.findings):
+            held += ", given that the value was published"
+        return "; ".join((held, *self._notes))
+
+    @property
+    def _notes(self) -> list[str]:
+        """What to know of a value apart from its interval."""
+        return [RAW] if raw(self.value, self.interval) else []
 
     @property
     def findings(self) -> Findings:
@@ -248,7 +255,7 @@ class Answer:
         left_out = ACCOUNTANTS | {"call"}
         told = {name: getattr(self, name) for name in (*_public(self), "value") if name not in left_out}
         told |= {"interval": None if self.interval is None else between(*self.interval)}
-        told |= {"note": RAW if raw(self.value, self.interval) else None, "caution": self.caution}
+        told |= {"note": "; ".join(self._notes) or None, "caution": self.caution}
         known = {name: value for name, value in told.items() if value is not None or name == "value"}
         return {name.replace("_", " "): in_text(value) for name, value in known.items()}
 
@@ -285,12 +292,11 @@ class Table(Answer):
         held = f"each interval holds with {CONFIDENT} for its own row, not for all rows together"
         if told is not None and told.at_once:
             held = f"all intervals hold together with {CONFIDENT}"
-        return f"{held}; {RAW}" if self._raw else held
+        return "; ".join((held, *self._notes))
 
     @property
-    def _raw(self) -> bool:
-        """Whether a value lies outside of its own interval."""
-        return any(raw(row.get("value"), (row.get("low"), row.get("high"))) for row in self.rows())
+    def _notes(self) -> list[str]:
+        return [RAW] if any(raw(row.get("value"), (row.get("low"), row.get("high"))) for row in self.rows()) else []
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary a key, in the order they were listed: its parts, and what is said of it."""
@@ -374,11 +380,10 @@ class Table(Answer):
         told = self.rows() if len(self) <= _MOST_ROWS else sorted(self.rows(), key=lambda row: not row.get("hit", True))
         rows = [{name: shown(value) for name, value in row.items()} for row in told[:_MOST_ROWS]]
         more = [f"... and {len(self) - _MOST_ROWS:,} more"] if len(self) > _MOST_ROWS else []
-        more += [RAW] if self._raw else []
-        return "\n".join([*_lines(rows), *more, *([] if self.price is None else [self.price])])
+        return "\n".join([*_lines(rows), *more, *self._notes, *([] if self.price is None else [self.price])])
 
     def _repr_html_(self) -> str:
-        below = "; ".join(text for text in (RAW if self._raw else None, self.price) if text is not None)
+        below = "; ".join([*self._notes, *([] if self.price is None else [self.price])])
         table = _html([{name: shown(value) for name, value in row.items()} for row in self.rows()], below or None)
         chart = self.chart() if len(self) > 1 else None
         # A notebook shows the table where nothing can be drawn.
@@ -394,15 +399,22 @@ class NoisyNumber(Answer):
 
     >>> NoisyNumber(call=1, value=512, error_bar=30.0).interval
     (482.0, 542.0)
+
+    `limits` says which values it counts, such as "values are clipped to 0 to 25"; "" where it counts all.
     """
 
     value: Value
     error_bar: float | None
     told: Inference | None = field(default=None, repr=False, compare=False, kw_only=True)
+    limits: str = field(default="", repr=False, compare=False, kw_only=True)
 
     @property
     def interval(self) -> Ends | None:
         return around(self.value, self.error_bar, self.told)
+
+    @property
+    def _notes(self) -> list[str]:
+        return [*super()._notes, *([self.limits] if self.limits else [])]
 
     def __float__(self) -> float:
         return float(self.value)
@@ -419,6 +431,7 @@ class NoisyNumbers(Table):
     values: tuple[Value, ...]
     error_bar: float | None
     told: Inference | None = field(default=None, repr=False, compare=False, kw_only=True)
+    limits: str = field(default="", repr=False, compare=False, kw_only=True)
 
     @property
     def value(self) -> dict[Any, Value]:
@@ -427,6 +440,10 @@ class NoisyNumbers(Table):
 
     def cells(self, position: int) -> dict[str, Any]:
         return {"value": self.values[position]} | in_row(around(self.values[position], self.error_bar, self.told))
+
+    @property
+    def _notes(self) -> list[str]:
+        return [*super()._notes, *([self.limits] if self.limits else [])]
 
 
 class Known(NamedTuple):

@@ -73,13 +73,13 @@ def _fraction(value: Any) -> Any:
 
 
 def declared(columns: str) -> dict[str, str]:
-    """The types of columns in one text; `ValueError` for what names none.
+    """The types of columns in one text, of which "" says that there are none; `ValueError` for any other text.
 
     >>> declared("age=BIGINT,cost=DECIMAL(8,2)")
     {'age': 'BIGINT', 'cost': 'DECIMAL(8,2)'}
     """
     # A comma within parentheses belongs to a type.
-    parts = [part.partition("=") for part in re.split(r",(?![^(]*\))", columns)]
+    parts = [part.partition("=") for part in re.split(r",(?![^(]*\))", columns)] if columns else []
     if not all(name and kind for name, _, kind in parts):
         raise ValueError('must name types, such as "age=BIGINT,cost=DOUBLE"')
     return {name.strip(): kind.strip() for name, _, kind in parts}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-ASKED = "on-change visits.csv --unit patient --count --step 1000 --epsilon 0.02 --json"
+ASKED = "on-change visits.csv --unit patient --columns= --count --step 1000 --epsilon 0.02 --json"
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.kit import SECRET
 
-ASKED = "choose {} --unit patient --count --by ward --keys a,b,c --budget-epsilon 1 --budget-delta 1e-6"
+ASKED = "choose {} --unit patient --columns= --count --by ward --keys a,b,c --budget-epsilon 1 --budget-delta 1e-6"
 
 
 @pytest.fixture

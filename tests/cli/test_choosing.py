@@ -17,7 +17,7 @@ def visits(tmp_path):
     return path
 
 
-ASKED = "top-k {} --unit patient --count --by ward --keys a,b,c,d"
+ASKED = "top-k {} --unit patient --columns= --count --by ward --keys a,b,c,d"
 BUDGET = "--budget-epsilon 1 --budget-delta 1e-6"
 
 
@@ -59,7 +59,7 @@ def test_one_number_has_no_best(call, visits):
     assert call(f"top-k {visits} --unit patient --count --k 1 {BUDGET}")[0] == 2
 
 
-COVER = "greedy {} --unit patient --count --by ward --keys a,b,c,d"
+COVER = "greedy {} --unit patient --columns= --count --by ward --keys a,b,c,d"
 
 
 def test_a_cover_takes_what_adds_enough(call, visits):

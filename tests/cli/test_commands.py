@@ -63,7 +63,8 @@ def test_a_plan_for_tests_is_a_menu(call):
 
 def test_watch_charges_its_ledger(call, visits):
     asked = (
-        f"release-if {visits} --unit patient_id --count --by clinic --keys a,b,c,d --max-groups-per-unit 1 --above 1000"
+        f"release-if {visits} --unit patient_id --columns= --count --by clinic --keys a,b,c,d --max-groups-per-unit 1 "
+        "--above 1000"
     )
     code, out, err = call(f"{asked} --budget-epsilon 1 --budget-delta 1e-6 --hits 5 --json")
     figures = json.loads(out)

@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def asked(visits):
-    return f"sparse-vector {visits} --unit patient_id --count --by clinic"
+    return f"sparse-vector {visits} --unit patient_id --columns= --count --by clinic"
 
 
 OPENING = "--above 1000 --hits 2 --epsilon 0.5"

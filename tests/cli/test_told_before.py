@@ -67,7 +67,7 @@ def key_of(row):
 
 def test_city_counts_are_better_released_and_the_quote_says_so(call, people):
     path, truths = people
-    question = f"{path} --unit person --count --by city --keys {','.join(CITIES)} --max-groups-per-unit 1"
+    question = f"{path} --unit person --columns= --count --by city --keys {','.join(CITIES)} --max-groups-per-unit 1"
     told = asked(
         call, f"quote {question.replace(str(path), str(path) + ' release-if')} {BUDGET} --above 260 --hits 120"
     )

@@ -211,13 +211,13 @@ def test_the_ledger_of_a_folder_is_beside_it_however_it_is_written(tmp_path):
 def test_another_ledger_of_the_same_dataset_is_warned_of(visits, tmp_path):
     with opened(visits, ledger=tmp_path / "visits.ledger") as session:
         session.release(count(), epsilon="0.1")
-    found, session = told(lambda: opened(visits, columns=None))
+    found, session = told(lambda: opened(visits, columns={}))
     session.close()
     assert len(found) == 1
     assert f"{tmp_path / 'visits.ledger'} keeps a budget of 'visits' too" in found[0]
     books = tmp_path / "books"
     books.mkdir()
-    found, session = told(lambda: opened(visits, columns=None, ledger=books / "visits.ledger"))
+    found, session = told(lambda: opened(visits, columns={}, ledger=books / "visits.ledger"))
     session.close()
     assert len(found) == 1
 
@@ -230,7 +230,7 @@ def test_no_other_ledger_is_warned_of(visits, tmp_path):
     (tmp_path / "broken.ledger").write_bytes(b"no ledger")
     (tmp_path / "empty.ledger").touch()
     (tmp_path / "folder.ledger").mkdir()
-    for more in ({"ledger": tmp_path / "own.ledger"}, {"ledger": ":memory:", "columns": None}):
+    for more in ({"ledger": tmp_path / "own.ledger"}, {"ledger": ":memory:", "columns": {}}):
         found, session = told(lambda more=more: opened(visits, **more))
         session.close()
         assert found == []
@@ -253,7 +253,7 @@ def test_the_other_ledger_is_not_touched_and_its_lock_is_not_waited_for(visits, 
     before = other.read_bytes(), other.stat().st_mtime_ns, sorted(each.name for each in tmp_path.iterdir())
     holding = sqlite3.connect(other, isolation_level=None)
     holding.execute("BEGIN EXCLUSIVE")
-    found, session = told(lambda: opened(visits, columns=None))
+    found, session = told(lambda: opened(visits, columns={}))
     session.close()
     assert len(found) == 1
     assert holding.in_transaction
@@ -268,7 +268,7 @@ def test_a_look_beside_takes_no_lock_of_this_process_away(visits, tmp_path):
     holding.release(count(), epsilon="0.1")
     lock = sqlite3.connect(other, isolation_level=None)
     lock.execute("BEGIN IMMEDIATE")
-    told(lambda: opened(visits, columns=None))[1].close()
+    told(lambda: opened(visits, columns={}))[1].close()
     # POSIX drops the locks of a process that closes any descriptor of the file: SQLite must not have done so.
     code = f"import sqlite3; sqlite3.connect({str(other)!r}, timeout=0).execute('BEGIN IMMEDIATE')"
     assert "locked" in _run(code)
@@ -287,6 +287,28 @@ def test_a_warning_that_is_an_error_leaves_nothing_open(visits):
         with pytest.raises(OwnerWarning):
             opened(visits)
     opened(visits).close()
+
+
+def test_a_new_ledger_of_a_csv_without_types_is_warned_of_before_it_lasts(visits, tmp_path):
+    """After the first charge the ledger holds only texts; who says so, or declares types, is not warned."""
+    for _ in range(2):
+        found, session = told(lambda: opened(visits, columns=None))
+        session.close()
+        assert [each.partition(",")[0] for each in found] == ["no type was declared for 'visits'"]
+    for stated in ({"columns": {}}, {"columns": {"note": "VARCHAR"}}, {"columns": None, "infer_types": True}):
+        found, session = told(lambda stated=stated: opened(visits, ledger=":memory:", **stated))
+        session.close()
+        assert not any("no type" in each for each in found)
+    rows, frame = tmp_path / "rows.parquet", pa.table({"patient": ["1"]})
+    pq.write_table(frame, rows)
+    for source in (rows, frame):
+        found, session = told(lambda source=source: opened(source, columns=None, ledger=":memory:", dataset="rows"))
+        session.close()
+        assert found == []
+    told(lambda: opened(visits, columns=None))[1].release(count(), epsilon="0.1")
+    found, session = told(lambda: opened(visits, columns=None))
+    session.close()
+    assert found == []
 
 
 def test_batches_that_an_earlier_session_held_in_memory_are_missed(tmp_path):

@@ -147,9 +147,11 @@ def mean_answer(made: MeanNoise, noisy: Sequence[Sequence[int]], call: int) -> N
     """The answer from the noisy numbers in the ledger."""
     query, values = made.query, made.values(noisy[0], noisy[1])
     if query.keys is None:
-        return NoisyMean(call, values[0], None, told=ToldMean(made, (noisy[0][0], noisy[1][0])))
+        told = ToldMean(made, (noisy[0][0], noisy[1][0]))
+        return NoisyMean(call, values[0], None, told=told, limits=query.limits)
     parts = (tuple(noisy[0]), tuple(noisy[1]))
-    return NoisyMeans(call, query.columns, tuple(query.keys), tuple(values), None, parts, made)
+    keys = tuple(query.keys)
+    return NoisyMeans(call, query.columns, keys, tuple(values), None, parts, made, limits=query.limits)
 
 
 def halves(query: Mean[Any], neighbor_relation: NeighborRelation, drawn: Sequence[Additive]) -> MeanNoise:
@@ -597,5 +599,5 @@ def _part(
     told, bar = answers.published(drawn, query, neighbor_relation), error_bar((drawn, query.grid))
     values = tuple(naturals(noisy, query.grid))
     if query.keys is None:
-        return NoisyNumber(call, values[0], bar, told=told)
-    return NoisyNumbers(call, query.columns, tuple(query.keys), values, bar, told=told)
+        return NoisyNumber(call, values[0], bar, told=told, limits=query.limits)
+    return NoisyNumbers(call, query.columns, tuple(query.keys), values, bar, told=told, limits=query.limits)

@@ -6,7 +6,7 @@
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from importlib import import_module
 from importlib.metadata import entry_points, version
 from typing import Annotated, Any, ClassVar, Final
@@ -236,6 +236,16 @@ def _chary(version: Version = False, verbose: Verbose = False) -> None:
     """What comes before a command."""
 
 
+def _tell(line: str) -> None:
+    """A warning for the owner of the rows, on standard error."""
+    errors.print(_in_options(line), markup=False, soft_wrap=True)
+
+
+def _in_options(told: str) -> str:
+    # Loaded when something is refused or warned of: `chary --help` needs no calls.
+    return str(import_module("chary.cli.forms").in_options(told))
+
+
 def run(arguments: list[str] | None = None) -> int:
     """The exit code of one command line.
 
@@ -246,7 +256,7 @@ def run(arguments: list[str] | None = None) -> int:
     KNOWN.set(frozenset())
     try:
         with warnings.catch_warnings():
-            tell_owners(partial(errors.print, markup=False, soft_wrap=True))
+            tell_owners(_tell)
             code = app(args=arguments, standalone_mode=False)
         return code if isinstance(code, int) else OK
     except (typer.TyperException, CharyError) as error:
@@ -255,8 +265,7 @@ def run(arguments: list[str] | None = None) -> int:
             # "Value error" is said by the library that checks what is typed, and is of no use to who typed it.
             told = error.format_message().replace(": Value error, ", ": ")
         else:
-            # Loaded when something is refused: `chary --help` needs no calls.
-            told = import_module("chary.cli.forms").in_options(told)
+            told = _in_options(told)
         if isinstance(error, Unsaid):
             told += f", as in: {again(sys.argv[1:] if arguments is None else arguments, error.words)}"
         if told:

@@ -81,6 +81,8 @@ class Options(Language):
     'give --tests as well, such as --tests 100, or --epsilon'
     >>> spoken("declare columns={'age': 'BIGINT', 'day': 'DATE'}", Options())
     'declare --columns age=BIGINT,day=DATE'
+    >>> spoken("columns={} for none", Options())
+    '--columns "" for none'
     >>> spoken('condition="age >= 65", or count().by("clinic", ["a", "b"])', Options())
     '--condition "age >= 65", or --count --by clinic --keys a,b'
     >>> spoken("another is opened by session.start(SparseVector(above=..., hits=3))", Options())
@@ -98,7 +100,11 @@ class Options(Language):
             return self.call(said.value) or f"{self._flag(said.name)} {said.text}"
         if isinstance(said.value, bool):
             return self._flag(said.name) if said.value else f"--no{self._flag(said.name)[1:]}"
-        if isinstance(said.value, dict) and all(isinstance(each, (list, tuple)) for each in said.value.values()):
+        if (
+            isinstance(said.value, dict)
+            and said.value
+            and all(isinstance(each, (list, tuple)) for each in said.value.values())
+        ):
             parts = {name: ",".join(map(str, values)) for name, values in said.value.items()}
             return " ".join(f"{self._flag(said.name)} {name}={values}" for name, values in parts.items())
         if isinstance(said.value, str) and said.value in self.known and typed_as(said.name) not in self.known:
@@ -167,7 +173,7 @@ def _typed_value(said: Said) -> str:
     """A value as a shell takes it: lists with commas, names with their values, in quotes where it has spaces."""
     if isinstance(said.value, (dict, list, tuple)):
         pairs = said.value.items() if isinstance(said.value, dict) else [(None, each) for each in said.value]
-        text = ",".join(str(each) if name is None else f"{name}={each}" for name, each in pairs)
+        text = ",".join(str(each) if name is None else f"{name}={each}" for name, each in pairs) or '""'
     else:
         text = str(said.value) if isinstance(said.value, str) else said.text
     return f'"{text}"' if " " in text else text

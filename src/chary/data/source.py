@@ -109,7 +109,8 @@ class RowSource:
     `address` is that of a server, and may hold a password: it is in no representation and in no message.
 
     `types` are declared, or `infers` says that they are to be found in the values. Both concern columns of strings,
-    which are all of a CSV and the object columns (`objects`) of pandas. `said` is the dialect if one was given.
+    which are all of a CSV and the object columns (`objects`) of pandas. `undecided` is a CSV of which neither was said.
+    `said` is the dialect if one was given.
     `engine` is what was named to read it, if anything was: tables that a session of Spark's knows need one. `folder` is
     where further files may be read in place, when that was named and not each file.
     """
@@ -122,6 +123,7 @@ class RowSource:
     objects: frozenset[str] = frozenset()
     said: CSVFormat | None = None
     infers: bool = False
+    undecided: bool = False
     engine: Any = field(default=None, repr=False)
     address: str = field(default="", repr=False)
     folder: Folder | None = None
@@ -160,8 +162,9 @@ class RowSource:
             frame, objects = quietly(lambda: arrow(source), failure)
         _check_options(kind, paths, table)
         _check_texts(kind, objects, types, said, infers)
-        found = infers and (kind == "csv" or bool(objects))
-        return cls(kind, paths, table, _checked_types(types), frame, objects, said, found, engine, folder=folder)
+        found, undecided = infers and (kind == "csv" or bool(objects)), kind == "csv" and types is None and not infers
+        declared = _checked_types(types)
+        return cls(kind, paths, table, declared, frame, objects, said, found, undecided, engine, folder=folder)
 
     @classmethod
     def _of_session(cls, session: Any, table: str | None, said: CSVFormat | None) -> "RowSource":

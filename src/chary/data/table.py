@@ -218,6 +218,11 @@ class RowTable:
         """Whether types were found in the values, which makes them public."""
         return self._source.infers
 
+    @property
+    def undecided(self) -> bool:
+        """Whether nobody said what the types of a CSV are, not even that all are text."""
+        return self._source.undecided
+
     def fingerprint(self) -> str:
         """A hash of column names and types, relation and unit; the same whatever the rows, and after appends."""
         limit = () if self.limit is None else (self.limit.of, self.limit.most)

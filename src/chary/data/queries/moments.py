@@ -15,7 +15,7 @@ from chary.data.neighbors import NeighborRelation
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.keys import Key
 from chary.data.queries.query import AnsweredT, Contribution, Keyed, Limits, Query, per_unit
-from chary.data.queries.sums import Bounds, Sum, read_bounds, written
+from chary.data.queries.sums import Bounds, Sum, limited, read_bounds, written
 from chary.errors import InvalidQuery
 from chary.numbers import Number, checked, exact, optional, positive, whole
 
@@ -90,6 +90,11 @@ class Mean(Keyed[AnsweredT]):
         """The same query for each of a public list of keys; see `Count.by`."""
         keyed: Mean[NoisyNumbers] = self._keyed(columns, keys, limits)
         return keyed
+
+    @property
+    def limits(self) -> str:
+        """Which values and rows it counts, in words."""
+        return limited(self.bounds, self.max_rows_per_unit)
 
     @property
     def center(self) -> Fraction:

@@ -230,6 +230,11 @@ class Query(ABC, Generic[AnsweredT]):
         """What the parts of a key are called."""
         return ("position",)
 
+    @property
+    def limits(self) -> str:
+        """Which values and rows it counts, in words; empty where it counts all."""
+        return ""
+
     @abstractmethod
     def contribution(self, neighbor_relation: NeighborRelation) -> Contribution:
         """What one unit can cause; `InvalidQuery` when the query does not bound it for this unit."""

@@ -159,6 +159,12 @@ class Sum(Keyed[AnsweredT], Query[AnsweredT]):
         return keyed
 
     @property
+    def limits(self) -> str:
+        """Which values and rows it counts, in words."""
+        told = limited(self.bounds, self.max_rows_per_unit)
+        return told if self.unit_total is None else f"{told}, each unit's sum to {_range(self.unit_total)}"
+
+    @property
     def steps(self) -> tuple[int, int]:
         """The smallest and largest contribution of a row with a value, in steps of the grid."""
         low, high = ((edge - self.center) / self.grid for edge in self.bounds)
@@ -258,6 +264,23 @@ def sum(
         max_rows_per_unit=max_rows_per_unit,
         unit_total=None if unit_total is None else read_bounds(unit_total, "unit_total"),
     )
+
+
+def limited(bounds: Bounds, max_rows_per_unit: int | None) -> str:
+    """Which values and rows a sum or a mean counts.
+
+    >>> limited((Fraction(0), Fraction(25)), 1)
+    'values are clipped to 0 to 25, and at most 1 row of each unit counts'
+    """
+    clipped = f"values are clipped to {_range(bounds)}"
+    if max_rows_per_unit is None:
+        return clipped
+    most = "1 row of each unit counts" if max_rows_per_unit == 1 else f"{max_rows_per_unit} rows of each unit count"
+    return f"{clipped}, and at most {most}"
+
+
+def _range(bounds: Bounds) -> str:
+    return " to ".join(written(edge) for edge in bounds)
 
 
 def read_bounds(bounds: tuple[Number, Number], name: str) -> Bounds:
