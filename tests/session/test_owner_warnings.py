@@ -16,7 +16,7 @@ import pytest
 
 import chary
 from chary import Budget, count
-from chary.errors import InvalidParameter, OwnerWarning
+from chary.errors import InvalidParameter, InvalidQuery, OwnerWarning
 from chary.ledger import open_ledger
 from chary.ledger.locations import move
 from chary.noise import Seeded
@@ -108,6 +108,20 @@ def test_columns_with_types_of_their_own_are_of_them(tmp_path):
         kinds = {"patient": "BIGINT", "cost": "DOUBLE", "name": "VARCHAR"}
         assert found.as_dict() == {"rows": 2, "columns": {k: {"type": v, "unparsed": 0} for k, v in kinds.items()}}
         assert found.lengths == {"name": (1, 1)}
+
+
+def test_units_are_counted_with_their_rows(tmp_path):
+    rows = pa.table({"patient": ["a", "b", None, "a", "a", "c", "b", "d"], "nobody": pa.nulls(8, "string")})
+    wanted = {"patient": (4, 1, 3, 1), "nobody": (0, 0, 0, 8)}
+    for unit, counted in wanted.items():
+        found = chary.check(rows, unit=unit)
+        assert tuple(found.as_dict()["units"].values()) == counted
+    assert chary.check(rows).units is None
+    with pytest.raises(InvalidQuery, match="nearest is 'patient'"):
+        chary.check(rows, unit="patent")
+    (tmp_path / "wide.csv").write_text("home,mo,tu\n1,2,3\n2,,1\n,5,5\n")
+    found = chary.check(tmp_path / "wide.csv", unit="home", unpivot=("day", "kwh"))
+    assert (found.units.units, found.units.largest, found.units.rows_without) == (2, 2, 2)
 
 
 def test_who_opens_new_rows_is_warned_of_cells_once_they_are_new_no_more_is_said(visits):

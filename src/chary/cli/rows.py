@@ -27,7 +27,7 @@ from chary.data.table import NOT_PRIVATE
 from chary.data.table import check as checked
 from chary.errors import InvalidParameter
 from chary.filters import Budget
-from chary.numbers import EVERY_CHARGED
+from chary.numbers import EVERY_CHARGED, percent
 from chary.session import Session
 from chary.session.opening import usual_name
 
@@ -247,6 +247,13 @@ def _check(ctx: typer.Context, **values: Any) -> None:
 def _show(found: Check) -> None:
     output.console.print(NOT_PRIVATE, style="bold", soft_wrap=True)
     output.console.print(f"{found.rows:,} rows")
+    if (units := found.units) is not None:
+        share = percent(units.largest / found.rows) if found.rows else "0 %"
+        output.console.print(
+            f"{units.units:,} units: half of them have {units.usual:,} rows or fewer, and the largest has "
+            f"{units.largest:,}, {share} of all; {units.rows_without:,} rows are of no unit",
+            soft_wrap=True,
+        )
     rows = [
         (name, column["type"], column["unparsed"], *found.lengths.get(name, (None, None)))
         for name, column in found.as_dict()["columns"].items()

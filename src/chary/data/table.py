@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeVar
 
 import pyarrow.compute as pc
@@ -412,22 +412,40 @@ NOT_PRIVATE: Final = (
 
 
 @dataclass(frozen=True)
+class Units:
+    """How many units there are, the rows of a usual one (the median) and of the largest, and the rows of none."""
+
+    units: int
+    usual: int
+    largest: int
+    rows_without: int
+
+    @classmethod
+    def of(cls, column: Any) -> "Units":
+        """Those that a column of an Arrow table names."""
+        sizes = sorted(pc.value_counts(column.drop_null()).field("counts").to_pylist())
+        return cls(len(sizes), sizes[(len(sizes) - 1) // 2] if sizes else 0, max(sizes, default=0), column.null_count)
+
+
+@dataclass(frozen=True)
 class Check:
     """How rows are read: exact figures, which no privacy protects. Made by `check`.
 
     `types` are by column, as declared where they are. `unparsed` are the columns in which cells are not of their type.
-    `lengths` are the fewest and most characters of a cell, for each column of strings that holds any.
+    `lengths` are the fewest and most characters of a cell, for each column of strings that holds any. `units` are those
+    of the column that was named for them, if one was.
     """
 
     rows: int
     types: Mapping[str, str]
     unparsed: Mapping[str, Unparsed]
     lengths: Mapping[str, tuple[int, int]]
+    units: Units | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Rows, and of each column its type and how many cells are not of it; the form never changes."""
+        """Rows, and of each column its type and how many cells are not of it; units where their column was named."""
         columns = {name: {"type": kind, "unparsed": self._missed(name)} for name, kind in self.types.items()}
-        return {"rows": self.rows, "columns": columns}
+        return {"rows": self.rows, "columns": columns} | ({} if self.units is None else {"units": asdict(self.units)})
 
     def _missed(self, name: str) -> int:
         return self.unparsed[name].cells if name in self.unparsed else 0
@@ -448,10 +466,11 @@ def check(
     This is for who owns the rows, before others ask about them: **the figures are exact and not private**. A session
     and a service tell an analyst nothing of it. The parameters are those of `open`, which reads the rows in the same
     way. Cells that are empty, blank or NULL are of every type. Sources with types of their own, such as Parquet and
-    DuckDB files, have no such cells. With `unpivot` and the column of its `unit`, a wide table is checked as it will be
+    DuckDB files, have no such cells. Of the column of the `unit`, units and their rows are counted: one with few units,
+    or a unit with many of the rows, names nobody to protect. With `unpivot` too, a wide table is checked as it will be
     asked. Nothing is charged and no ledger is made.
 
-    Errors: those of `open` for the source.
+    Errors: those of `open` for the source, `InvalidQuery` for a unit that is no column.
 
     >>> import pandas as pd
     >>> visits = pd.DataFrame({"day": ["2017-01-01", "1/2/2017", None], "age": ["70", "81", "old"]}, dtype=object)
@@ -470,9 +489,10 @@ def check(
             held = rows.snapshot(list(unpivot)).run()
             found = len(held[unpivot[0]])
             texts = {name: held[name] for name in unpivot if rows.schema[name] == TypeClass.STRING}
+        units = None if unit is None else Units.of(rows.snapshot([unit]).run()[unit])
     lengths = {name: ends for name in texts if (ends := _ends(texts[name])) is not None}
     types = {name: SQL_TYPES.get(kind, kind.upper()) for name, kind in rows.schema.items()}
-    return Check(found, types | (columns or {}), rows.unparsed, lengths)
+    return Check(found, types | (columns or {}), rows.unparsed, lengths, units)
 
 
 def _texts(source: RowSource, rows: RowTable) -> dict[str, Any]:
