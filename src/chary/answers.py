@@ -247,8 +247,11 @@ class Answer:
         session."""
         if self._cashier is None:
             return None
-        told = priced(self.charged.share, self.left.share)
-        return f"{told}; {MISSES_ENDED}: {EVERY_CHARGED}" if self._cashier.free_misses_ended else told
+        charged, left = self.charged.share, self.left.share
+        if self._cashier.free_misses_ended:
+            return f"{priced(charged, left)}; {MISSES_ENDED}: {EVERY_CHARGED}"
+        last = self.hit and 0 < left < charged
+        return f"{priced(charged, left)}; another such call would end free misses" if last else priced(charged, left)
 
     def _told(self) -> dict[str, str]:
         """What people are reported, by names: what was published and what it says, without the accounting."""

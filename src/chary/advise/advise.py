@@ -1,16 +1,29 @@
 """Advice: which mechanism answers a question best within a budget, and what else the cost of a call would buy."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, Final, Unpack
 
 from chary.accounting import error_of_all_up, gaussian_error_up
 from chary.advise import contenders
-from chary.advise.options import Advice, HitValues, Option, Room, Unfit, Wanted, WantedTerms, epsilons_of, written
+from chary.advise.options import (
+    LARGEST_RHO,
+    Advice,
+    HitValues,
+    Option,
+    Room,
+    Unfit,
+    Wanted,
+    WantedTerms,
+    epsilons_of,
+    written,
+)
 from chary.amounts import Amount
 from chary.calls import prepaid_tests, sharpness
-from chary.calls.call import Call
+from chary.calls.call import Call, Shorthand
+from chary.calls.releases import Release
 from chary.core import forecast
 from chary.core.plan import Plan
 from chary.core.quote import Alternative, Quote
@@ -223,9 +236,14 @@ def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None =
     """The call and every mechanism that fits into its cost, the smallest error of all tests and values first.
 
     Errors are those of `advise`. The cost is that of `hits` hits (default: as many as the call names, or as can be
-    charged and still fit) and of all misses. A call beyond the whole budget is not listed, and mechanisms are listed
-    that fit into the budget. Empty for what is no test against a threshold.
+    charged, where they still fit) and of all misses. A call beyond the whole budget is not listed, and mechanisms are listed
+    that fit into the budget. Of a release by Laplace noise it is that by Gaussian noise, with the error of each value.
+    Empty for all other calls that are no tests against a threshold.
     """
+    if isinstance(call, Shorthand):
+        call = call.stands_for()
+    if isinstance(call, Release):
+        return _releases(spine, call, found)
     if found.outlook is None or not isinstance(
         call, (prepaid_tests.SparseVector, prepaid_tests.PrepaidTests, sharpness.Threshold)
     ):
@@ -240,14 +258,36 @@ def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None =
         terms = {"hits": min(expected, tests)} | _terms(call, asked, spine, tests)
         wanted = Wanted.asked(spine.rows.neighbor_relation, **terms)
         paid, own = _paid(call, agreed, asked, filter_, wanted), []
+        cost = filter_.shares.taken(paid.cut_to(filter_.capacity))
         if paid.fits_into(filter_.capacity):
             error = _error(call, agreed, asked, spine, wanted)
-            own = [Alternative(f"{asked.kind}, as quoted", error, None)]
+            own = [Alternative(f"{call.name}, as quoted", error, None, cost)]
         others = _calls(wanted, Room(filter_, paid.cut_to(filter_.capacity), ended=ended)).advice().options
     except CharyError:  # nothing to compare with: more hits than tests, say, or an order without a table
         return []
-    told = [Alternative(each.mechanism, each.error, each.code) for each in others if each.code is not None]
+    told = [Alternative(each.mechanism, each.error, each.code, cost) for each in others if each.code is not None]
     return sorted(own + told, key=lambda each: each.error)
+
+
+def _releases(spine: Spine, call: Release[Any], found: Quote) -> list[Alternative]:
+    """A release by Laplace noise and that of its cost by Gaussian noise; empty where there is no other of its cost."""
+    ended = found.free_misses_ended or found.ends_free_misses
+    if call.epsilon is None or call.delta is not None or found.error_bar is None or ended or not found.fits:
+        return []
+
+    def gaussian(rho: Fraction) -> Plan[Any]:
+        return replace(call, epsilon=None, rho=rho).plan(spine)
+
+    paid = call.plan(spine).price(spine.filter).hit
+    try:
+        room = Room(spine.filter, paid)
+        rho = room.largest(lambda rho: gaussian(rho).event, lambda price: price.hit, Fraction(LARGEST_RHO))
+    except CharyError:  # an account of epsilons alone takes no Gaussian noise
+        return []
+    cost, error = spine.filter.shares.taken(paid), gaussian(rho).forecast().error_bar or 0.0
+    own = Alternative("Laplace noise, as quoted", found.error_bar, None, cost)
+    other = Alternative("Gaussian noise", error, f"session.release(query, rho={written(rho)})", cost)
+    return sorted((own, other), key=lambda each: each.error)
 
 
 def _paid(
@@ -284,10 +324,9 @@ def _values_error(agreed: Any, law: Any, wanted: Wanted) -> float:
 
 
 def _hits(call: Any, asked: Plan[Any], found: Quote) -> int:
-    """The hits that the call names, or as many as fit into the budget."""
-    most = asked.cost.most
-    fitting = most if found.hits_left is None else min(most, found.hits_left)
-    return getattr(call, "hits", None) or max(1, fitting)
+    """The hits that the call names, or as many as it can have, where they fit into what is left."""
+    most = getattr(call, "hits", None) or asked.cost.most
+    return max(1, most if found.hits_left is None else min(most, found.hits_left))
 
 
 def _terms(call: Any, asked: Plan[Any], spine: Spine, tests: int) -> dict[str, Any]:

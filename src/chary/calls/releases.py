@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import product
@@ -115,6 +115,11 @@ class ToldMean:
         """Where the mean lies; the value follows from the parts."""
         return self.made.interval(*self.parts, confidence)
 
+    def near_the_top(self, value: Number) -> bool:
+        """Whether the mean is within a tenth of the range of the values from its upper end."""
+        low, high = self.made.query.bounds
+        return Fraction(value) >= high - (high - low) / 10
+
     def p_value(self, value: Number) -> None:
         """None: a mean is published whatever comes out."""
 
@@ -126,9 +131,19 @@ class ToldMean:
 class NoisyMean(NoisyNumber):
     """A noisy mean. Its `interval` is that of its two noisy numbers together; it has no `error_bar`."""
 
+    told: ToldMean | None = field(default=None, repr=False, compare=False, kw_only=True)
+
     @property
     def interval(self) -> Ends | None:
         return None if self.told is None else self.told.interval(self.value)
+
+    @property
+    def _notes(self) -> list[str]:
+        near = self.told is not None and self.told.near_the_top(self.value)
+        return [
+            *super()._notes,
+            *(["it is near the upper bound, so many values may be clipped to that"] if near else []),
+        ]
 
 
 @dataclass(frozen=True)

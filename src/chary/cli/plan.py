@@ -64,8 +64,11 @@ def _choices(epsilon: str, delta: str) -> commands.Shown:
     plans = accounting.trade_offs(epsilon=epsilon, delta=delta)
     if not plans:
         raise InvalidParameter("nothing fits into this budget")
-    rows, title = [(p.hits, p.epsilon_per_call) for p in plans], f"What fits into epsilon {epsilon}, delta {delta}"
-    columns = ["hits", "largest epsilon per call"]
+    rows, title = (
+        [(p.hits, p.epsilon_per_call) for p in plans],
+        f"Hits, with free misses, for epsilon {epsilon}, delta {delta}",
+    )
+    columns = ["hits", "largest epsilon of a test"]
     return commands.Shown([found.as_dict() for found in plans], lambda _: output.show_table(columns, rows, title))
 
 

@@ -54,12 +54,14 @@ NOT_KEPT: Final = "the stated accuracy is not kept"
 class Alternative(NamedTuple):
     """Another call of the same cost. `error` bounds the errors of all its tests and values together.
 
-    `code` is the call as Python code, None for the call that is quoted.
+    `code` is the call as Python code, None for the call that is quoted. `cost` is what all its hits and misses cost
+    together, as a fraction of the budget.
     """
 
     mechanism: str
     error: float
     code: str | None
+    cost: float
 
 
 Comparing = Callable[[], Sequence[Alternative]]
@@ -180,7 +182,9 @@ class Quote:
         lines = [
             f"{plain(float(f'{each.error:.3g}'))}  {each.code or 'this call'}  ({each.mechanism})" for each in shown
         ]
-        return ["Error of all answers together at the same cost:", *(f"  {line}" for line in lines)]
+        cost = percent(max(each.cost for each in shown))
+        of = "each published value" if self.outlook is None else "all answers together"
+        return [f"Error of {of} at the same cost, {cost} of the budget:", *(f"  {each}" for each in lines)]
 
     def _repr_html_(self) -> str:
         """The lines as an HTML list, with warnings in red, and the alternatives as a table."""

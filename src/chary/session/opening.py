@@ -347,15 +347,6 @@ def warn_of_cells(rows: Rows) -> None:
         _warn(f"{found.told(name)}. This is not private: for who owns the rows alone; see chary check")
 
 
-def warn_of_texts(rows: Rows, dataset: str) -> None:
-    """Warn that all columns of a new CSV are text, before the first charge makes that last."""
-    if isinstance(rows, RowTable) and rows.undecided:
-        _warn(
-            f"no type was declared for {dataset!r}, so all its columns are text, and the first charge fixes that. "
-            "Declare numbers and dates now, such as columns={'age': 'BIGINT'}, or columns={} if text is right"
-        )
-
-
 def warn_of_batches(rows: Rows, source: Any, found: Ledger, dataset: str) -> None:
     """Warn of batches that an earlier session appended to rows in memory: whether they are missing shows nowhere else.
 
@@ -408,6 +399,15 @@ def _warn(told: str) -> None:
 # Opening a session: a source of rows, a budget, a ledger.
 
 
+def check_decided(rows: Rows, dataset: str) -> None:
+    """`InvalidParameter` for a new CSV whose types nobody said: its columns would be text for good."""
+    if isinstance(rows, RowTable) and rows.undecided:
+        raise InvalidParameter(
+            f"say the types of the columns of {dataset!r}, since its ledger keeps them: numbers and dates, such as "
+            "columns={'age': 'BIGINT', 'day': 'DATE'}, or columns={} if all are text"
+        )
+
+
 def open(
     source: Any,
     *,
@@ -444,7 +444,7 @@ def open(
     - `privacy_unit`: the column that names the protected unit; None is row-level privacy: each row is a unit.
     - `neighbors`: "add_remove" one unit (unbounded DP, the default for sessions) or "replace" one (bounded DP).
     - `columns`: types of the columns of a CSV (or of object columns of pandas), such as `{"age": "BIGINT"}`; all
-      others are strings, and {} says that all are. `csv`: its format, see `CSVFormat`. Appended batches are read
+      others are strings, and {} says that all are. A new ledger of a CSV needs them. `csv`: its format, see `CSVFormat`. Appended batches are read
       alike, and reopening must say the same.
     - `engine`: the engine of the queries, DuckDB in this process by default. Others are "spark", "local[2]",
       "spark://host:7077", "sc://host" or an open SparkSession, also for a folder or a pattern of Parquet files. A
@@ -488,8 +488,7 @@ def open(
 
     **Warnings.** An `OwnerWarning` is for the owner of the rows, not for analysts. It warns of batches that an earlier
     session appended to rows in memory, and counts the cells of a new dataset that are not of the declared type (see
-    `check`). It says that all columns of a new CSV are text where no types were declared. It also names another ledger
-    next to this one that holds a budget of a dataset of this name.
+    `check`). It also names another ledger next to this one that holds a budget of a dataset of this name.
 
     >>> import pyarrow as pa
     >>> rows = pa.table({"patient": [1, 2, 3], "age": [70, 80, 20]})
@@ -674,7 +673,7 @@ def session_of(
             undo.callback(found.close)
         if (dataset := chosen(known := _known(found), *names)) not in known:
             warn_of_cells(rows)
-            warn_of_texts(rows, dataset)
+            check_decided(rows, dataset)
         elif found is not None:
             warn_of_batches(rows, opened, found, dataset)
         warn_of_ledgers(opened, place, dataset)

@@ -84,7 +84,8 @@ def check_types(rows: Rows, held: Terms) -> None:
         raise LedgerMismatch(
             f"the ledger holds {held.name!r} with other columns or other types, and they stay as they were at first. "
             "Declare the same, such as columns={'age': 'BIGINT'}, or infer_types=True if values gave them. "
-            "If no type was declared then, all columns are text for good: declare none, and compare them as text. "
+            "If no type was declared then, all columns are text for good: declare none, and compare them by = and IN "
+            "alone, since '99' is after '100' as a text. "
             "Other types take a new ledger, whose budget comes on top of this one"
         )
 

@@ -200,8 +200,9 @@ class Sum(Keyed[AnsweredT], Query[AnsweredT]):
             low, high = (written(edge) for edge in self.bounds)
             call = f"sum({self.column!r}, bounds=({low}, {high}), "
             raise InvalidQuery(
-                f"one {unit} may have many rows: limit them with {call}max_rows_per_unit=1), or limit the sum of each "
-                f"{unit} with {call}unit_total=({low}, {high}))"
+                f"one {unit} may have many rows: limit them with {call}max_rows_per_unit=12), or limit the sum of "
+                f"each {unit} with {call}unit_total=({low}, {high})); what is beyond is left out, so choose a limit that "
+                "few exceed"
             )
 
     def body(self) -> dict[str, Any]:
