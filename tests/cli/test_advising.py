@@ -30,7 +30,7 @@ def test_people_get_a_table_the_calls_and_what_does_not_apply(call):
 
 
 def test_a_ledger_is_asked_for_what_is_left(call, visits, tmp_path):
-    asked = f"release {visits} --unit patient_id --count --budget-epsilon 1 --epsilon 0.75"
+    asked = f"release {visits} --unit patient_id --columns= --count --budget-epsilon 1 --epsilon 0.75"
     assert call(asked)[0] == 0
     ledger = visits.with_suffix(".ledger") if visits.with_suffix(".ledger").exists() else tmp_path / "visits.csv.ledger"
     code, out, _ = call(f"advise {ledger} --tests 100 --hits 2 --json")

@@ -153,7 +153,7 @@ def test_a_batch_of_other_columns_adds_nothing_and_those_before_it_stay(call, me
         (f"append meters.duckdb none-*.csv {OPTIONS}", "no file fits none-*.csv"),
         (f"append meters.duckdb --watch nowhere {OPTIONS}", "there is no folder nowhere to watch"),
         (f"append meters.duckdb w.csv --watch . --dry-run {OPTIONS}", "leave --watch and --alerts out"),
-        ("append w.csv w.csv --unit home --budget-epsilon 1", "Append to a table of a DuckDB file"),
+        ("append w.csv w.csv --unit home --columns= --budget-epsilon 1", "Append to a table of a DuckDB file"),
     ],
 )
 def test_what_cannot_be_appended_says_what_could(call, meters, tmp_path, line, said):

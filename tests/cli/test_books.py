@@ -9,7 +9,7 @@ import pytest
 from chary.cli import run
 from chary.ledger import Head
 
-ASK = "test {} --unit patient_id --budget-epsilon 1 --budget-delta 1e-6 --count --above 10 --epsilon 0.01"
+ASK = "test {} --unit patient_id --columns= --budget-epsilon 1 --budget-delta 1e-6 --count --above 10 --epsilon 0.01"
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def test_a_command_warns_who_opens_new_rows_in_a_line_each(call, broken):
 
 
 def test_a_command_warns_of_a_second_budget(call, broken):
-    line = "test broken.csv --unit patient_id --count --above 2 --hits 20 --budget-epsilon 1 --budget-delta 1e-6"
+    line = "test broken.csv --unit patient_id --columns= --count --above 2 --hits 20 --budget-epsilon 1"
     assert call(f"{line} --ledger first.ledger")[0] == 0
     assert "first.ledger keeps a budget of 'broken' too" in call(line)[2]
 
@@ -72,7 +72,7 @@ def test_a_command_warns_of_a_second_budget(call, broken):
 def test_a_range_on_a_text_column_is_refused_before_anything_is_charged(call, visits, tmp_path):
     line = "release-if visits.csv --unit patient_id --count --by age --keys 0..39 --max-groups-per-unit 1 --above 9"
     line += " --hits 20 --budget-epsilon 1"
-    code, _, err = call(f"{line} --budget-delta 1e-6")
+    code, _, err = call(f"{line} --budget-delta 1e-6 --columns=")
     assert code == 2
     assert "'0..39' is a range, and column 'age' is text" in err
     assert "--columns age=BIGINT" in err
@@ -108,7 +108,7 @@ def test_whoever_leaves_types_out_is_told_in_words_of_the_shell(call, broken):
 
 
 def test_another_budget_is_refused_with_the_ways_there_are(call, broken):
-    line = "test broken.csv --unit patient_id --count --above 9 --hits 20"
+    line = "test broken.csv --unit patient_id --columns= --count --above 9 --hits 20"
     assert call(f"{line} --budget-epsilon 1 --budget-delta 1e-6")[0] == 0
     code, _, err = call(f"{line} --budget-epsilon 1")
     assert (code, "Leave the budget out to continue" in err) == (2, True)

@@ -80,7 +80,8 @@ def test_refusals_name_what_would_do(call, file, more, told):
 @pytest.mark.parametrize(("threshold", "told"), [(100, "at or above"), (9000, "below")])
 def test_one_threshold_is_told_in_words(call, file, threshold, told):
     line = (
-        f"classify {file} --unit patient --count --above {threshold} --hits 20 --budget-epsilon 1 --budget-delta 1e-6"
+        f"classify {file} --unit patient --columns= --count --above {threshold} --hits 20 --budget-epsilon 1 "
+        "--budget-delta 1e-6"
     )
     assert f"class  {told} " in call(line)[1]
 

@@ -44,7 +44,7 @@ def test_plan(call):
     found = json.loads(call("plan --budget-epsilon 1 --budget-delta 1e-6 --hits 50 --json")[1])["epsilon_per_call"]
     assert exact_total(epsilon_per_call=found, hits=50, delta=1e-6) <= 1
     assert len(json.loads(call("plan --budget-epsilon 1 --budget-delta 1e-6 --json")[1])) == 9
-    assert "largest epsilon per call" in call("plan --budget-epsilon 1 --budget-delta 1e-6")[1]
+    assert "largest epsilon of a test" in call("plan --budget-epsilon 1 --budget-delta 1e-6")[1]
 
 
 def test_a_plan_for_tests_is_a_menu(call):
@@ -107,7 +107,7 @@ def test_a_repeated_request_is_free_and_identical(call, visits):
 
 
 def test_an_exhausted_budget_leaves_with_3(call, visits):
-    asked = f"release {visits} --row-level --count --budget-epsilon 1 --budget-delta 1e-6"
+    asked = f"release {visits} --columns= --row-level --count --budget-epsilon 1 --budget-delta 1e-6"
     code, out, err = call(f"{asked} --epsilon 5")
     assert (code, out) == (3, "")
     assert "would fit" in err
@@ -175,30 +175,30 @@ def test_a_file_that_is_no_ledger_is_told_broken_and_nothing_of_it_is_shown(call
 
 
 def test_a_quote_fixes_no_budget(call, visits):
-    asked = f"quote {visits} --row-level --count --above 10 --hits 10 --budget-delta 1e-6 --budget-epsilon"
+    asked = f"quote {visits} --columns= --row-level --count --above 10 --hits 10 --budget-delta 1e-6 --budget-epsilon"
     assert (call(f"{asked} 1")[0], call(f"{asked} 2")[0]) == (0, 0)
     assert not visits.with_name(f"{visits.name}.ledger").exists()
 
 
 def test_a_stream_is_not_opened_for_a_question_that_cannot_be_asked(call, visits):
     budget = "--budget-epsilon 1 --budget-delta 1e-6"
-    asked = f"release-if {visits} --unit patient_id --above 3 {budget} --individual 2 --epsilon 0.01"
+    asked = f"release-if {visits} --columns= --unit patient_id --above 3 {budget} --individual 2 --epsilon 0.01"
     code, _, err = call(f"{asked} --count --where nobody=1 --by clinic --keys a,b")
     assert (code, "nobody" in err) == (2, True)
     assert not visits.with_name(f"{visits.name}.ledger").exists()
 
 
 def test_another_budget_than_the_ledger_holds(call, visits):
-    asked = f"test {visits} --row-level --count --above 10 --hits 10 --budget-delta 1e-6"
+    asked = f"test {visits} --columns= --row-level --count --above 10 --hits 10 --budget-delta 1e-6"
     assert call(f"{asked} --budget-epsilon 1")[0] == 0
     code, _, err = call(f"{asked} --budget-epsilon 2")
     assert code == 2
     assert "holds this dataset under epsilon 1" in err
-    assert call(f"test {visits} --row-level --count --above 10 --hits 10")[0] == 0
+    assert call(f"test {visits} --columns= --row-level --count --above 10 --hits 10")[0] == 0
 
 
 def test_a_tampered_ledger_is_reported(call, visits):
-    call(f"test {visits} --row-level --count --above 10 --budget-epsilon 1 --budget-delta 1e-6 --hits 3")
+    call(f"test {visits} --columns= --row-level --count --above 10 --budget-epsilon 1 --budget-delta 1e-6 --hits 3")
     with sqlite3.connect(f"{visits}.ledger") as connection:
         (trigger,) = connection.execute(
             "select name from sqlite_master where sql like '%entries are final%'"

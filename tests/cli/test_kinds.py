@@ -88,7 +88,7 @@ def test_a_size_that_is_missing_is_told_by_its_option(call, visits):
 
 def test_hits_pay_for_sharp_tests_as_in_a_program(call, visits):
     budget = "--budget-epsilon 1 --budget-delta 1e-6"
-    asked = f"quote {visits} release-if --unit patient_id --count --by clinic --keys a,b,c --above 1900"
+    asked = f"quote {visits} release-if --unit patient_id --columns= --count --by clinic --keys a,b,c --above 1900"
     ways = ("--hits 20", "--hits 20 --tests 100", "--hits 20 --value-share 0.4", "--hits 10", "--epsilon 0.02")
     sharp, together, fresh, fewer, laplace = (json.loads(call(f"{asked} {budget} {way} --json")[1]) for way in ways)
     assert {found["epsilon"] for found in (sharp, together, fresh, fewer)} == {None}
@@ -103,7 +103,7 @@ def test_hits_pay_for_sharp_tests_as_in_a_program(call, visits):
 
 @pytest.mark.parametrize("kind", ["test", "release-if"])
 def test_a_question_a_quote_and_a_program_mean_the_same_by_hits(call, visits, kind):
-    common = f"--unit patient_id --count --above 1900 {BUDGET} --hits 20 --ledger {visits}.{kind}"
+    common = f"--unit patient_id --columns= --count --above 1900 {BUDGET} --hits 20 --ledger {visits}.{kind}"
     quoted = json.loads(call(f"quote {visits} {kind} {common} --json")[1])
     question = json.loads(call(f"quote {visits} {common} --json")[1])
     assert quoted["price_if_hit"] == pytest.approx(question["price_if_hit"]) == pytest.approx(1 / 20, rel=1e-6)
@@ -124,7 +124,7 @@ def test_a_question_a_quote_and_a_program_mean_the_same_by_hits(call, visits, ki
     ],
 )
 def test_all_commands_that_test_say_how_sharply_in_the_same_words(call, visits, kind, asked):
-    common = f"quote {visits} {kind} --unit patient_id --count {asked} --budget-epsilon 1 --budget-delta 1e-6 --json"
+    common = f"quote {visits} {kind} --unit patient_id --columns= --count {asked} {BUDGET} --json"
     ways = ("--hits 20", "--price 1/25", "--hits 10", "--within 700 --tests 50", "--epsilon 0.02")
     hits, price, fewer, within, laplace = (json.loads(call(f"{common} {way}")[1]) for way in ways)
     far_behind = kind == "classify" and "--by" in asked  # might be named by a sharp choice
@@ -141,6 +141,8 @@ def test_all_commands_that_test_say_how_sharply_in_the_same_words(call, visits, 
 
 
 def test_a_size_of_its_own_is_laplace_noise(call, visits):
-    asked = f"quote {visits} release-if --unit patient_id --count --by clinic --keys a,b,c --above 1900 {BUDGET}"
+    asked = (
+        f"quote {visits} release-if --unit patient_id --columns= --count --by clinic --keys a,b,c --above 1900 {BUDGET}"
+    )
     code, _, told = call(f"{asked} --epsilon 0.1 --tests 100")
     assert (code, "belongs to an optimal test" in told) == (2, True)

@@ -166,7 +166,10 @@ def test_pictures_go_to_their_folder(call, visits, toml, tmp_path):
 def test_keys_of_a_file_are_found_from_the_settings(call, visits, toml, tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "clinics.txt").write_text("a\nb\n")
-    toml(f'[dataset.v]\nfile = "{visits}"\nunit = "patient_id"\nkeys = {{clinic = "@clinics.txt"}}', "sub")
+    toml(
+        f'[dataset.v]\nfile = "{visits}"\nunit = "patient_id"\ncolumns = {{}}\nkeys = {{clinic = "@clinics.txt"}}',
+        "sub",
+    )
     line = "release v --count --by clinic --max-groups-per-unit 1 --budget-epsilon 1 --epsilon 0.1 --json"
     code, out, err = call(f"{line} --config sub/chary.toml")
     assert code == 0, err
@@ -215,7 +218,7 @@ def test_a_name_that_is_none_is_refused_with_those_that_are(call, visits, toml, 
 
 
 def test_a_ledger_is_not_taken_for_rows(call, visits):
-    assert call(f"test {visits} --row-level --count --above 10 --hits 2 --budget-epsilon 1")[0] == 0
+    assert call(f"test {visits} --row-level --columns= --count --above 10 --hits 2 --budget-epsilon 1")[0] == 0
     code, out, err = call("config visits.csv.ledger")
     assert (code, out) == (2, "")
     assert "visits.csv.ledger is a ledger: name the rows it is of, visits.csv" in err

@@ -213,6 +213,7 @@ stop-seconds = 5
 [dataset.visits]
 file = "visits.csv"
 unit = "patient"
+columns = {{}}
 budget-epsilon = 1
 """
 

@@ -10,9 +10,10 @@ import pytest
 
 import chary
 from chary import Budget, calls, count, noise
-from chary.calls import PrepaidTests, Release, ReleaseIf, SparseVector, ThresholdTest
+from chary.calls import Choose, PrepaidTests, Release, ReleaseIf, SparseVector, ThresholdTest
 from chary.calls.releases import noises
 from chary.mechanisms.threshold_tests import SharpTests
+from chary.numbers import percent
 from tests.session.kit import USUAL, spent
 
 ROUNDS = 100
@@ -120,7 +121,40 @@ def test_the_call_itself_is_among_them_where_it_fits(opened):
         quote = session.quote(call)
         assert [each.error for each in quote.alternatives] == sorted(each.error for each in quote.alternatives)
         assert [each.code for each in quote.alternatives].count(None) == 1
-    assert None not in [each.code for each in session.quote(ThresholdTest(count(), above=BAR, epsilon=40)).alternatives]
+    assert session.quote(Choose(query, epsilon="0.1")).alternatives == ()
     assert session.quote(Release(count(), epsilon="0.1")).alternatives == ()
     more = session.quote(ThresholdTest(count(), above=BAR, epsilon="0.02"), tests=100, hits=5).alternatives
     assert any("hits=5" in each.code for each in more if each.code is not None)
+
+
+@pytest.mark.parametrize("query", [count(), count().by("ward", ["a", "b", "c"])])
+@pytest.mark.parametrize("epsilon", ["0.02", "0.1"])
+def test_a_release_by_gaussian_noise_is_the_most_accurate_of_its_cost(query, epsilon):
+    rows = pd.DataFrame({"unit": range(40), "ward": ["a"] * 40})
+    with chary.open(rows, privacy_unit="unit", **RENYI) as session:
+        quoted = session.quote(Release(query, epsilon=epsilon))
+        (other, own), pays = quoted.alternatives, quoted.price_if_hit
+        assert (own.code, own.error, own.cost) == (None, quoted.error_bar, pytest.approx(pays))
+        rho = re.fullmatch(r"session\.release\(query, rho=([0-9.]+)\)", other.code)[1]
+        gaussian = session.quote(Release(query, rho=rho))
+        assert other.error == gaussian.error_bar < own.error
+        assert gaussian.price_if_hit <= pays
+        # One more in the fourth digit is beyond the cost.
+        more = Fraction(rho) + Fraction(10) ** (Fraction(rho).denominator == 1 or -len(rho.partition(".")[2]))
+        assert session.quote(Release(query, rho=more)).price_if_hit > pays
+        assert f"at the same cost, {percent(pays)} of the budget:" in "\n".join(quoted.compared_lines())
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        Release(chary.mean("age", bounds=(0, 9), max_rows_per_unit=1), epsilon="0.1"),
+        Release(count(), rho="0.01"),
+        Release(count(), epsilon="0.1", delta="1e-9"),
+        Release(count(), epsilon=3),
+    ],
+)
+def test_other_releases_have_no_alternatives(release):
+    rows = pd.DataFrame({"unit": range(40), "age": 1.0})
+    with chary.open(rows, privacy_unit="unit", **RENYI) as session:
+        assert session.quote(release).alternatives == ()

@@ -127,7 +127,7 @@ def test_rows_of_a_session_must_come_along_next_time(opened, tmp_path):
     parts = [tmp_path / "a.csv", tmp_path / "b.csv"]
     for part, rows in zip(parts, (visits(), MORE), strict=True):
         rows.to_csv(part, index=False)
-    options = {"ledger": tmp_path / "a.ledger", "dataset": "a", **PUBLIC}
+    options = {"ledger": tmp_path / "a.ledger", "dataset": "a", "columns": {}, **PUBLIC}
     session = opened(parts[0], **options)
     session.append(parts[1])
     session.close()

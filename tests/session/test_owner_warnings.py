@@ -303,26 +303,21 @@ def test_a_warning_that_is_an_error_leaves_nothing_open(visits):
     opened(visits).close()
 
 
-def test_a_new_ledger_of_a_csv_without_types_is_warned_of_before_it_lasts(visits, tmp_path):
-    """After the first charge the ledger holds only texts; who says so, or declares types, is not warned."""
+def test_a_new_ledger_of_a_csv_needs_types_and_one_that_is_there_has_them(visits, tmp_path):
     for _ in range(2):
-        found, session = told(lambda: opened(visits, columns=None))
-        session.close()
-        assert [each.partition(",")[0] for each in found] == ["no type was declared for 'visits'"]
+        with pytest.raises(InvalidParameter, match=r"the types of the columns of 'visits'.* or columns=\{\} if all"):
+            opened(visits, columns=None)
+    assert not visits.with_name("visits.csv.ledger").exists()
     for stated in ({"columns": {}}, {"columns": {"note": "VARCHAR"}}, {"columns": None, "infer_types": True}):
-        found, session = told(lambda stated=stated: opened(visits, ledger=":memory:", **stated))
-        session.close()
-        assert not any("no type" in each for each in found)
-    rows, frame = tmp_path / "rows.parquet", pa.table({"patient": ["1"]})
+        opened(visits, ledger=":memory:", **stated).close()
+    rows, frame, units = tmp_path / "rows.parquet", pa.table({"patient": ["1"], "age": ["2"]}), tmp_path / "units.csv"
     pq.write_table(frame, rows)
-    for source in (rows, frame):
-        found, session = told(lambda source=source: opened(source, columns=None, ledger=":memory:", dataset="rows"))
-        session.close()
-        assert found == []
-    told(lambda: opened(visits, columns=None))[1].release(count(), epsilon="0.1")
-    found, session = told(lambda: opened(visits, columns=None))
-    session.close()
-    assert found == []
+    units.write_text("patient\n1\n")
+    for source in (rows, frame, units):
+        opened(source, columns=None, ledger=":memory:", dataset="rows").close()
+    with opened(visits, columns={}) as session:
+        session.release(count(), epsilon="0.1")
+    opened(visits, columns=None).close()
 
 
 def test_batches_that_an_earlier_session_held_in_memory_are_missed(tmp_path):

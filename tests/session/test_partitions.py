@@ -182,7 +182,8 @@ def test_files_are_in_the_order_in_which_they_are_listed(tmp_path, kind):
     paths = [tmp_path / f"{name}.{kind}" for name in ("z", "a")]
     for frame, path in zip(frames, paths, strict=True):
         frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
-    with chary.open(paths, privacy_unit="patient", budget=NO_NOISE, ledger=":memory:") as session:
+    texts = {"columns": {}} if kind == "csv" else {}
+    with chary.open(paths, privacy_unit="patient", budget=NO_NOISE, ledger=":memory:", **texts) as session:
         parts = session.partition("clinic", ["north", "south"], max_parts_per_unit=1)
         assert [part.release(count(), epsilon=PLENTY).value for part in parts.values()] == [0, 1]
         session.append(pd.DataFrame({"patient": ["2", "2"] if kind == "csv" else [2, 2], "clinic": ["north", "south"]}))

@@ -41,7 +41,7 @@ BUDGET = chary.Budget(epsilon=1)
 
 
 def test_a_text_that_was_meant_to_be_a_number_tells_what_to_write(opened):
-    session = opened(budget=BUDGET)
+    session = opened(budget=BUDGET, columns={})
     assert session.schema == dict.fromkeys(("patient", "age", "cost"), "string")
     asked = [
         (lambda: session.release(chary.count("age >= 65"), epsilon=0.1), "columns={'age': 'BIGINT'}"),

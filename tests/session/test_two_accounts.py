@@ -240,3 +240,14 @@ def test_a_quote_counts_the_calls_that_fit_before_misses_are_charged(opened):
         assert not session.quote(Release(count(), epsilon="0.1")).ends_free_misses
         session.release(count(), epsilon="0.1")
     assert session.quote(Release(count(), epsilon="0.1")).ends_free_misses
+
+
+def test_the_answer_before_the_one_that_ends_free_misses_warns_of_it(session):
+    warned = "another such call would end free misses"
+    assert warned not in str(session.release(count(), epsilon="0.02"))
+    half = Release(count(), epsilon="0.2")
+    told = []
+    while not session.quote(half).ends_free_misses:
+        told.append(warned in str(session.ask(half)))
+    assert told == [False] * (len(told) - 1) + [True]
+    assert warned not in str(session.ask(half))

@@ -236,9 +236,9 @@ def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None =
     """The call and every mechanism that fits into its cost, the smallest error of all tests and values first.
 
     Errors are those of `advise`. The cost is that of `hits` hits (default: as many as the call names, or as can be
-    charged, where they still fit) and of all misses. A call beyond the whole budget is not listed, and mechanisms are listed
-    that fit into the budget. Of a release by Laplace noise it is that by Gaussian noise, with the error of each value.
-    Empty for all other calls that are no tests against a threshold.
+    charged, where they still fit) and of all misses. A call beyond the whole budget is not listed, and mechanisms are
+    listed that fit into the budget. Of a release by Laplace noise it is that by Gaussian noise, with the error of each
+    value. Empty for all other calls that are no tests against a threshold.
     """
     if isinstance(call, Shorthand):
         call = call.stands_for()

@@ -53,13 +53,15 @@ def state_of(active: bool) -> str:
 class AlertAnswer(NumberOrNothing):
     """The state of an alert at one version: "quiet" or "active", and whether it `changed`, which is what is charged.
 
-    A change comes with a noisy `value`, if the alert publishes values; see `interval` for what it says.
+    A change comes with a noisy `value`, if the alert publishes values; see `interval` for what it says. `window` says
+    which days (or hours) it is about, where the alert has a window.
     """
 
     state: str
     changed: bool
     version: int
-    also = "state changed value error_bar version"
+    window: str | None = field(default=None, kw_only=True)
+    also = "state changed value error_bar version window"
     hit_if = "changed"
 
     @property
@@ -77,7 +79,8 @@ class AlertAnswers(Table):
     """The state of each group of an alert at one version, and which groups changed, each of which is charged.
 
     `changed` maps each group that changed to its noisy value, or to None where no values are published. The first
-    `tested` groups were looked at; the rest keep their states, since the hits that could be paid for ran out.
+    `tested` groups were looked at; the rest keep their states, since the hits that could be paid for ran out. `window`
+    says which days (or hours) they are about, where the alert has a window.
     """
 
     states: tuple[str, ...]
@@ -86,7 +89,8 @@ class AlertAnswers(Table):
     version: int
     error_bar: float | None
     publications: Mapping[str, Publication] = field(default_factory=dict, repr=False, compare=False, kw_only=True)
-    noun, also = "groups", "tested version error_bar"
+    window: str | None = field(default=None, kw_only=True)
+    noun, also = "groups", "tested version error_bar window"
     hit_if = "changed"
 
     @property
@@ -110,6 +114,10 @@ class AlertAnswers(Table):
     @property
     def in_words(self) -> str:
         return f"{len(self.active)} of {len(self)} active, {len(self.changed)} changed"
+
+    @property
+    def _notes(self) -> list[str]:
+        return [*super()._notes, *([f"rows of {self.window}"] if self.window else [])]
 
     def cells(self, position: int) -> dict[str, Any]:
         key = self.keys[position]
@@ -165,6 +173,13 @@ class AlertState:
         arrivals: Arrivals,
     ) -> None:
         self._keys, self._now, self._told, self._law, self._arrivals = keys, now, told, law, arrivals
+
+    def __str__(self) -> str:
+        if (latest := self.latest) is None:
+            return "not asked yet"
+        results = counted(len(self.results), "answer", "answers")
+        of = f" of {latest.window}" if latest.window else ""
+        return f"{latest.in_words} at version {self.version}{of}; {results}, {len(self.transitions)} with a change"
 
     @property
     def version(self) -> int | None:
@@ -678,7 +693,7 @@ class AlertRun(RunKind[Any, AlertState]):
             active = tuple(sorted(set(before.active) ^ set(changed)))
             after = before.looked_at(version, active)
             answer = {"version": after.version, "tested": tested, "active": active, "changed": changed, "noisy": noisy}
-            answer |= {} if said else ended
+            answer |= ended
             return Result(answer, len(changed), tested, secrets={self.call: after.dump()})
 
         def check(held: bytes) -> None:
@@ -709,14 +724,26 @@ class AlertRun(RunKind[Any, AlertState]):
         decided = law.tests.decides or law.tests.noise is None
         bar = None if decided or not changed else law.tests.error_bar(query.grid)
         active, version = set(answer["active"]), answer["version"]
+        # Answers of old ledgers have no time where the question had one.
+        ended = answer.get("at") if self.opened.window else None
+        seen = None if ended is None else spelled(str(self.opened.window), datetime.fromisoformat(ended))
         if query.keys is None:
             state = state_of(bool(active))
             told = law.publications.get(state) if changed else None
-            return AlertAnswer(number, found.get(()), bar, state, bool(changed), version, publication=told)
+            return AlertAnswer(number, found.get(()), bar, state, bool(changed), version, publication=told, window=seen)
         states = tuple(state_of(position in active) for position in range(len(keys)))
         publications = law.publications
         return AlertAnswers(
-            number, query.columns, keys, states, found, answer["tested"], version, bar, publications=publications
+            number,
+            query.columns,
+            keys,
+            states,
+            found,
+            answer["tested"],
+            version,
+            bar,
+            publications=publications,
+            window=seen,
         )
 
     def _watched(self) -> AlertMemory:

@@ -142,7 +142,7 @@ class NoisyMean(NoisyNumber):
         near = self.told is not None and self.told.near_the_top(self.value)
         return [
             *super()._notes,
-            *(["it is near the upper bound, so many values may be clipped to that"] if near else []),
+            *(["it is near the upper bound, to which many values may be clipped"] if near else []),
         ]
 
 

@@ -112,14 +112,18 @@ def fits(columns: Sequence[str], rows: Iterable[Sequence[Any]], between: int = 1
     return sum(max(map(len, column)) + between for column in found) < console.width - _BORDER
 
 
+_DATE: Final = len("2026-01-01")
+
+
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
     """A table with a header."""
     texts = [[shown(value) for value in row] for row in rows]
     roomy = fits(columns, texts, _BORDER)
     table = Table(title=title) if roomy else Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in columns:
-        # Numbers, intervals and words of one line are never broken; names are, where there is no room.
-        table.add_column(column, no_wrap=column in _WHOLE, overflow="fold")
+    for place, column in enumerate(columns):
+        # Numbers, intervals and words of one line are never broken; names are, where there is no room, but no dates.
+        least = min(_DATE, max((len(row[place]) for row in texts), default=0))
+        table.add_column(column, no_wrap=column in _WHOLE, overflow="fold", min_width=least)
     for text in texts:
         table.add_row(*text)
     console.print(table)
@@ -139,7 +143,7 @@ def narrow(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _joined(row: Mapping[str, Any]) -> dict[str, Any]:
     joined = _with_intervals(row)
     if joined.get("caution") is not None:
-        joined["caution"] = "may be false"
+        joined["caution"] = "probably false" if joined["caution"].startswith("probably") else "may be false"
     return joined
 
 

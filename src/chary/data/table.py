@@ -118,6 +118,10 @@ class RowTable:
         ):
             raise InvalidParameter("a table needs neighbor_relation=NeighborRelation('add_remove' or 'replace', unit)")
         pair = _checked_unpivot(unpivot, neighbor_relation.unit)
+        if pair is not None and pair[0] in (columns or {}):
+            raise InvalidParameter(
+                f"the type of {pair[0]!r} follows from the headers: declare that of {pair[1]!r} alone"
+            )
         found = RowSource.of(source, table, columns, said=csv, infers=infer_types, engine=engine)
         return cls(
             registry.engine_of(found).open(found, neighbor_relation.unit, pair, limit), found, neighbor_relation, limit

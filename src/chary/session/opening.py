@@ -401,7 +401,7 @@ def _warn(told: str) -> None:
 
 def check_decided(rows: Rows, dataset: str) -> None:
     """`InvalidParameter` for a new CSV whose types nobody said: its columns would be text for good."""
-    if isinstance(rows, RowTable) and rows.undecided:
+    if isinstance(rows, RowTable) and rows.undecided and rows.schema.keys() - {rows.neighbor_relation.unit}:
         raise InvalidParameter(
             f"say the types of the columns of {dataset!r}, since its ledger keeps them: numbers and dates, such as "
             "columns={'age': 'BIGINT', 'day': 'DATE'}, or columns={} if all are text"
@@ -444,8 +444,8 @@ def open(
     - `privacy_unit`: the column that names the protected unit; None is row-level privacy: each row is a unit.
     - `neighbors`: "add_remove" one unit (unbounded DP, the default for sessions) or "replace" one (bounded DP).
     - `columns`: types of the columns of a CSV (or of object columns of pandas), such as `{"age": "BIGINT"}`; all
-      others are strings, and {} says that all are. A new ledger of a CSV needs them. `csv`: its format, see `CSVFormat`. Appended batches are read
-      alike, and reopening must say the same.
+      others are strings, and {} says that all are. A new ledger of a CSV needs them. `csv`: its format, see
+      `CSVFormat`. Appended batches are read alike, and reopening must say the same.
     - `engine`: the engine of the queries, DuckDB in this process by default. Others are "spark", "local[2]",
       "spark://host:7077", "sc://host" or an open SparkSession, also for a folder or a pattern of Parquet files. A
       SparkSession as the `source` needs `table="catalog.schema.name"`. See docs/howto/sources.md#spark.

@@ -261,3 +261,16 @@ def test_bad_terms(wrong):
 def test_bad_supports(pieces):
     with pytest.raises(InvalidParameter):
         Support(pieces)
+
+
+def test_a_value_whose_whole_interval_is_withheld_is_probably_a_false_alarm():
+    """A fresh value of a hit may lie far below the threshold that its test found it above."""
+    watch = Publication(GaussianLaw(100), bar=100)
+    said = set()
+    for value in range(60, 140):
+        low, high = watch.interval(value)
+        wanted = "probably" if high <= 99 else "may be" if low <= 99 else None
+        found = watch.caution(value)
+        assert wanted == (None if found is None else found.partition(" a false")[0])
+        said.add(wanted)
+    assert said == {"probably", "may be", None}

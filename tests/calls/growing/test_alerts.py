@@ -384,3 +384,24 @@ def test_an_answer_is_told_in_words_and_in_json(metered):
         "changed": True,
         "value": 900,
     }
+
+
+def test_answers_and_the_state_say_which_days_they_are_about(metered, monkeypatch, tmp_path):
+    """A window without rows would otherwise look like a number that fell."""
+    session = metered(900, budget=NO_NOISE, ledger=tmp_path / "of.ledger", dataset="of")
+    monkeypatch.setattr(chary.data.blocks, "now", lambda: datetime(2026, 11, 28, 12))
+    run = session.start(weekly(above=400))
+    assert str(run.state) == "not asked yet"
+    then, now = run.ask(at="2024-01-07"), run.ask()
+    assert [(each.state, each.window) for each in (then, now)] == [
+        ("active", "2024-01-01 to 2024-01-07"),
+        ("quiet", "2026-11-22 to 2026-11-28"),
+    ]
+    assert "window 2024-01-01 to 2024-01-07" in str(then)
+    assert str(run.state) == "quiet, changed at version 1 of 2026-11-22 to 2026-11-28; 2 answers, 2 with a change"
+    assert session.resume(run.call).state.results == [then, now]
+    zones = session.start(Alert(count().by("zone", ZONES), above=400, hits=20, time="day", window="1 day"))
+    assert "\nrows of 2024-01-03\n" in str(zones.ask(at="2024-01-03"))
+    bare = session.start(Alert(HIGH, above=400, hits=20))
+    assert bare.ask().window is None
+    assert "window" not in str(bare.ask())

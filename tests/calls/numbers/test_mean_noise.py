@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy import stats
 
@@ -286,3 +287,21 @@ def test_the_error_is_that_of_a_total_over_a_public_size():
     noisy = [each.apply(np.repeat([part], runs), source) for each, part in zip(made.noises, (0, size), strict=True)]
     apart = np.abs(np.array(made.values(*noisy)) - 60)
     assert abs(apart.mean() - 120 / (size / 10)) < 5 * 120 / (size / 10) / math.sqrt(runs)
+
+
+@pytest.mark.parametrize(("bounds", "near"), [((0, 5), True), ((0, 50), False), ((-40, 5), True)])
+def test_sums_and_means_say_what_they_are_clipped_to(bounds, near):
+    rows = pa.table({"home": list(range(400)), "kwh": [40.0] * 200 + [6.0] * 200})
+    options = {"privacy_unit": "home", "budget": chary.Budget(epsilon=10**6), "ledger": ":memory:"}
+    with chary.open(rows, **options) as session:
+        asked = {"bounds": bounds, "max_rows_per_unit": 2}
+        of = f"values are clipped to {bounds[0]} to {bounds[1]}, and at most 2 rows of each unit count"
+        average = session.release(chary.mean("kwh", **asked), epsilon=10**4)
+        assert of in str(average)
+        assert of in average.interval_says
+        assert ("it is near the upper bound" in str(average)) is near
+        total = session.release(chary.sum("kwh", bounds=bounds, unit_total=(0, 9)), epsilon=10**4)
+        assert f"clipped to {bounds[0]} to {bounds[1]}, each unit's sum to 0 to 9" in str(total)
+        groups = session.release(chary.mean("kwh", **asked).by("home", [1, 2]), epsilon=10**4)
+        assert of in str(groups).splitlines()[-2]
+        assert "clipped" not in str(session.release(chary.count(), epsilon=1))

@@ -201,8 +201,8 @@ class Sum(Keyed[AnsweredT], Query[AnsweredT]):
             call = f"sum({self.column!r}, bounds=({low}, {high}), "
             raise InvalidQuery(
                 f"one {unit} may have many rows: limit them with {call}max_rows_per_unit=12), or limit the sum of "
-                f"each {unit} with {call}unit_total=({low}, {high})); what is beyond is left out, so choose a limit that "
-                "few exceed"
+                f"each {unit} with {call}unit_total=({low}, {high})). What is beyond is left out, so choose a limit "
+                "that few exceed"
             )
 
     def body(self) -> dict[str, Any]:

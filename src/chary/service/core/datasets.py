@@ -19,12 +19,13 @@ from sqlalchemy import and_, insert, select
 from chary.amounts import Amount
 from chary.answers import Answer, handed_out
 from chary.calls.call import Call
+from chary.calls.language import spoken
 from chary.client.problems import Refusal
 from chary.client.wire import in_typed, of_typed
 from chary.config import DatasetOptions, blocks, dialect
 from chary.core.plan import Plan
 from chary.core.transaction import Spine, numbered
-from chary.errors import InvalidParameter, NotWithheld, RequestConflict
+from chary.errors import CharyError, InvalidParameter, NotWithheld, RequestConflict
 from chary.filters import Budget
 from chary.ledger import CallRecord, Ledger, State
 from chary.numbers import exact, percent
@@ -33,6 +34,7 @@ from chary.report.public_report import PublicReport
 from chary.service.auth.tokens import Principal
 from chary.service.config import ServiceConfig
 from chary.service.core.audit_trail import asked_through
+from chary.service.core.problems import Settings
 from chary.service.store import REQUESTS, ServiceStore
 from chary.session import Session, open, open_counts
 from chary.session.opening import recorded_as, usual_name
@@ -192,7 +194,11 @@ def opened_datasets(config: ServiceConfig) -> ServedDatasets:
     with ExitStack() as undo:
         served = {}
         for name, options in config.dataset.items():
-            session = _opened(config, name, options)
+            try:
+                session = _opened(config, name, options)
+            except CharyError as error:
+                error.args = (spoken(str(error), Settings()),)
+                raise
             undo.callback(session.close)
             for analyst, share in options.shares.items():
                 # A cap that is set stays: a custodian may have changed it.

@@ -71,6 +71,30 @@ class Fields(Language):
         return f'{{"columns": {as_json(listed(said["by"].value))}, "keys": {rows}{limits}}}'
 
 
+class Settings(Fields):
+    """Options of a chary.toml, such as `columns = {age = "BIGINT"}`.
+
+    >>> spoken("columns={'age': 'BIGINT', 'day': 'DATE'}, or columns={}; budget=chary.Budget(epsilon=1)", Settings())
+    'columns = {age = "BIGINT", day = "DATE"}, or columns = {}; budget-epsilon = 1'
+    """
+
+    row_level = "row-level = true"
+
+    def _field(self, said: Said) -> str:
+        name = {"privacy_unit": "unit", "csv": "csv-format"}.get(said.name, said.name.replace("_", "-"))
+        if isinstance(said.value, Called):
+            return self.call(said.value) or f"{name} = {said.text}"
+        if isinstance(said.value, dict):
+            parts = ", ".join(f"{key} = {as_json(value)}" for key, value in said.value.items())
+            return f"{name} = {{{parts}}}"
+        return f"{name} = {self._value(said)}" if said.text else name
+
+    def _call(self, called: Called) -> str | None:
+        if called.plain == "Budget":
+            return ", ".join(f"budget-{each.name} = {each.text}" for each in called.arguments)
+        return super()._call(called)
+
+
 class Labels(Language):
     """Labels of a form, such as `hits 20`.
 
