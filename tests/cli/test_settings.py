@@ -189,19 +189,19 @@ def test_init_writes_what_is_typed_and_then_nothing_is_repeated(call, held, visi
     wrong = [
         "nothing.csv --row-level",
         "new.csv",
-        "new.csv --row-level --budget-epsilon 0",
+        "new.csv --row-level --columns= --budget-epsilon 0",
         "new.csv --row-level --columns age",
     ]
     for line in (
         f"visits.csv {typed}",
         *wrong,
         "new.csv --row-level --unit age",
-        "new.csv --row-level --csv-format no=1",
+        "new.csv --row-level --columns= --csv-format no=1",
     ):
         assert call(f"init {line}")[0] == 2
     assert (tmp_path / "chary.toml").read_text() == before
     visits.with_name("o'ther \".csv").write_text(visits.read_text())
-    assert run(["init", "o'ther \".csv", "--row-level", "--budget-epsilon", "1"]) == 0
+    assert run(["init", "o'ther \".csv", "--row-level", "--columns=", "--budget-epsilon", "1"]) == 0
     assert run(["config", "o'ther \".csv"]) == 0
     assert run(["init", "o'ther \".csv", "--row-level"]) == 2
 
@@ -281,3 +281,11 @@ def test_any_value_of_any_option_is_taken_or_refused_in_one_line(call, visits, t
 
 def test_every_option_that_may_be_kept_is_one_of_a_chary_toml():
     assert KINDS.keys() <= RowOptions.model_fields.keys()
+
+
+def test_init_asks_for_the_types_of_a_csv(call, visits, tmp_path):
+    code, _, err = call("init visits.csv --unit patient_id --budget-epsilon 1")
+    assert (code, "--columns age=BIGINT,day=DATE, or --columns \"\" if all are text" in err) == (2, True)
+    assert not (tmp_path / "chary.toml").exists()
+    assert call("init visits.csv --unit patient_id --budget-epsilon 1 --columns=")[0] == 0
+    assert call("release visits --count --epsilon 0.1")[0] == 0

@@ -23,6 +23,7 @@ from chary.cli.session import Opened, ask, blocked, budget_unsaid, declared, dia
 from chary.config import NAME
 from chary.core import charges, quote
 from chary.data import Check
+from chary.data.source import ENDINGS, UNDECIDED
 from chary.data.table import NOT_PRIVATE
 from chary.data.table import check as checked
 from chary.errors import InvalidParameter
@@ -308,6 +309,9 @@ def _init(stated: Stated) -> commands.Found:
     if stated.budget.budget_epsilon is not None:
         Budget(stated.budget.budget_epsilon, stated.budget.budget_delta or 0)
     name = usual_name(source.file, source.table)
+    untyped = source.columns is None and not source.infer_types and source.series is None
+    if untyped and str(source.file).lower().endswith(ENDINGS["csv"]):
+        raise InvalidParameter(UNDECIDED.format(name))
     typed = {name: _plain(value) for name, value in _options(stated).items() if stated.settings.origin(name) == TYPED}
     lines = [f"[dataset.{json.dumps(name)}]", f"file = {_written(source.file)}"]
     lines += [f"{name.replace('_', '-')} = {_written(value)}" for name, value in typed.items()]

@@ -102,6 +102,12 @@ ENDINGS: Final = {"csv": (".csv", ".csv.gz", ".csv.zst", ".tsv", ".tsv.gz"), "pa
 _TYPE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*(\(\s*\d+\s*(,\s*\d+\s*)?\))?")
 
 
+UNDECIDED: Final = (
+    "say the types of the columns of {!r}, since its ledger keeps them: numbers and dates, such as "
+    "columns={{'age': 'BIGINT', 'day': 'DATE'}}, or columns={{}} if all are text"
+)
+
+
 @dataclass(frozen=True)
 class RowSource:
     """A validated source of rows: `kind` is csv, parquet, duckdb, frame, folder, table or postgresql.

@@ -18,7 +18,7 @@ from chary.core.transaction import Spine
 from chary.core.versions import APPENDED, Follower, Version
 from chary.data import Blocks, CSVFormat, EntryLimit, NeighborRelation, Neighbors, Rows, RowTable, Series, Votes
 from chary.data.series import has_public_size
-from chary.data.source import Folder
+from chary.data.source import UNDECIDED, Folder
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerMismatch, OwnerWarning
 from chary.filters import Budget, ExactFilter, Filter, Listing, PureFilter, RenyiFilter, restore
 from chary.ledger import IN_MEMORY, Ledger, Terms, ledger_exists, open_ledger
@@ -402,10 +402,7 @@ def _warn(told: str) -> None:
 def check_decided(rows: Rows, dataset: str) -> None:
     """`InvalidParameter` for a new CSV whose types nobody said: its columns would be text for good."""
     if isinstance(rows, RowTable) and rows.undecided and rows.schema.keys() - {rows.neighbor_relation.unit}:
-        raise InvalidParameter(
-            f"say the types of the columns of {dataset!r}, since its ledger keeps them: numbers and dates, such as "
-            "columns={'age': 'BIGINT', 'day': 'DATE'}, or columns={} if all are text"
-        )
+        raise InvalidParameter(UNDECIDED.format(dataset))
 
 
 def open(

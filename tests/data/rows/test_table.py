@@ -233,6 +233,17 @@ def test_bad_unpivots(unit, unpivot):
         RowTable.open(WIDE, neighbor_relation=NeighborRelation("replace", unit), unpivot=unpivot)
 
 
+def test_the_type_of_an_unpivoted_key_follows_from_the_headers(tmp_path):
+    (tmp_path / "wide.csv").write_text("home,2024-01-01,2024-01-02\n1,2,3\n")
+    with pytest.raises(InvalidParameter, match="type of 'day' follows from the headers: declare that of 'kwh' alone"):
+        RowTable.open(
+            tmp_path / "wide.csv",
+            neighbor_relation=NeighborRelation("replace", "home"),
+            unpivot=("day", "kwh"),
+            columns={"day": "DATE"},
+        )
+
+
 def test_unpivot_needs_one_type():
     with pytest.raises(SchemaMismatch, match="no one type"):
         RowTable.open(WIDE.assign(other="secret"), neighbor_relation=NB, unpivot=("day", "kwh"))
