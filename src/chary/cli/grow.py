@@ -72,7 +72,7 @@ def _grow(
 
     The number of rows must be public: --row-level --neighbors replace. The same options continue the same schedule.
 
-    Example: chary rerun visits.csv --row-level --neighbors replace --budget-epsilon 1 --budget-delta 1e-6 --rho 0.005
+    Example: chary rerun visits.parquet --row-level --neighbors replace --budget-epsilon 1 --budget-delta 1e-6 --rho 0.005
     --count --by sex --keys f,m --append tuesday.csv
     """
     session.check_public_size(stated.source)

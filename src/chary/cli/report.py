@@ -161,7 +161,7 @@ def _synthetic(
 ) -> commands.Found:
     """Draw a synthetic table from a public histogram that `chary pmw` opened. Free: no row is read.
 
-    Example: chary export synthetic visits.csv made.csv --row-level --neighbors replace --rows 1000
+    Example: chary export synthetic visits.parquet made.csv --row-level --neighbors replace --rows 1000
     """
     source, kept = stated.source, ledger_of(stated.source, stated.budget)
     check_public_size(source)

@@ -132,7 +132,7 @@ def _resume(
 ) -> Found:
     """Ask an open run, such as a sparse vector that `chary ask FILE sparse-vector` opened.
 
-    Example: chary resume visits.csv 1 --unit patient --count --where "age >= 65"
+    Example: chary resume visits.parquet 1 --unit patient --count --where "age >= 65"
     """
     query = stated.query
     if learn == PUBLISHED and not query.named and questions is None and above is None and at is None:
