@@ -28,6 +28,7 @@ from chary.numbers import (
     EVERY_CHARGED,
     MISSES_ENDED,
     RAW,
+    REPEATED,
     between,
     percent,
     priced,
@@ -113,6 +114,7 @@ class Answer:
 
     call: int
     _cashier: Cashier | None = field(default=None, init=False, repr=False, compare=False)
+    _repeated: bool = field(default=False, init=False, repr=False, compare=False)
     # What commands say of it, of a table beside its rows; None for all public fields.
     also: ClassVar[str | None] = None
     # The field or property that says whether it is a hit; None for a call without a target.
@@ -200,6 +202,11 @@ class Answer:
         return self._handed_out_by().charged(self._numbers())
 
     @property
+    def repeated(self) -> bool:
+        """Whether it was stored under its idempotency key before it was asked for, and so was free this time."""
+        return self._repeated
+
+    @property
     def left(self) -> Spending:
         """What the analyst could still spend now."""
         return self._handed_out_by().remaining()
@@ -248,6 +255,8 @@ class Answer:
         if self._cashier is None:
             return None
         charged, left = self.charged.share, self.left.share
+        if self._repeated:
+            return f"{REPEATED}, {percent(left)} left"
         if self._cashier.free_misses_ended:
             return f"{priced(charged, left)}; {MISSES_ENDED}: {EVERY_CHARGED}"
         last = self.hit and 0 < left < charged
@@ -495,10 +504,10 @@ def in_row(interval: Ends | None) -> dict[str, float | None]:
     return {"low": low, "high": high}
 
 
-def handed_out(answer: Handed, cashier: Cashier) -> Handed:
+def handed_out(answer: Handed, cashier: Cashier, *, repeated: bool = False) -> Handed:
     """The answer, which can look up its cost from now on."""
     if isinstance(answer, Answer):
-        set_fields(answer, _cashier=cashier)
+        set_fields(answer, _cashier=cashier, _repeated=repeated)
     return answer
 
 

@@ -287,6 +287,9 @@ def counted(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
+REPEATED: Final = "stored under this key before, free now"
+
+
 def priced(charged: float, left: float) -> str:
     """What was charged and what is left, as proportions of the budget, for people.
 

@@ -96,3 +96,11 @@ def test_a_question_that_cannot_be_asked_opens_nothing(call, asked, question):
     assert err
     assert call(f"{asked} --keys a,b {opening}")[0] == 2
     assert call(f"{asked} --keys a,b {opening} --budget-epsilon 2")[0] == 0
+
+
+def test_a_stored_answer_says_that_it_is_free_now(call, visits):
+    line = f"release {visits} --unit patient_id --columns= --count --epsilon 0.1 --budget-epsilon 1 --request one"
+    assert "charged 10 %, 90 % left" in call(line)[1]
+    assert "stored under this key before, free now, 90 % left" in call(line)[1]
+    first, again = (call(f"{line} --json")[1] for _ in range(2))
+    assert first == again

@@ -251,3 +251,10 @@ def test_the_answer_before_the_one_that_ends_free_misses_warns_of_it(session):
         told.append(warned in str(session.ask(half)))
     assert told == [False] * (len(told) - 1) + [True]
     assert warned not in str(session.ask(half))
+
+
+def test_a_stored_answer_says_that_it_is_free_now(session):
+    first, again = (session.release(count(), epsilon="0.02", request="one") for _ in range(2))
+    assert (first.repeated, again.repeated, first == again) == (False, True, True)
+    assert "charged 0.851 %" in str(first)
+    assert str(again).endswith("; stored under this key before, free now, 99.1 % left")

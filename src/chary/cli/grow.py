@@ -72,8 +72,8 @@ def _grow(
 
     The number of rows must be public: --row-level --neighbors replace. The same options continue the same schedule.
 
-    Example: chary rerun visits.parquet --row-level --neighbors replace --budget-epsilon 1 --budget-delta 1e-6 --rho 0.005
-    --count --by sex --keys f,m --append tuesday.csv
+    Example: chary rerun visits.parquet --row-level --neighbors replace --budget-epsilon 1 --budget-delta 1e-6
+    --rho 0.005 --count --by sex --keys f,m --append tuesday.csv
     """
     session.check_public_size(stated.source)
     said = {"epsilon": epsilon, "rho": rho, "growth": growth, "exponent": exponent, "beta": beta}

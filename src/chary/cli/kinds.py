@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, cast
 
 import typer
 
-from chary.answers import NoisyNumbers
+from chary.answers import Answer, NoisyNumbers
 from chary.calls import Call, IndividualTests, Release, ReleaseIf, Rerun, ThresholdTest, kinds
 from chary.calls.call import SUBJECTS, Expert
 from chary.cli import answers, app, output
@@ -79,7 +79,10 @@ def asked(stated: Stated, *, plot: Picture = None) -> Found:
         answers.check_drawn(call, plot)
     stated.warn(call)
     answer = stated.session.ask(call, request=stated.request)
-    yield Shown(stated.told(answer) | stated.charged(getattr(call, "epsilon", None), paid_for(answer)))
+    figures = stated.told(answer) | stated.charged(getattr(call, "epsilon", None), paid_for(answer))
+    # In JSON it is the answer that came first, to the last byte.
+    again = isinstance(answer, Answer) and answer.repeated
+    yield Shown(figures, partial(output.show_tables, repeated=again))
     if plot is not None:
         answers.draw_answer(answer, plot, stated.asked.labels, getattr(call, "above", None))
 

@@ -211,7 +211,7 @@ class Spine:
             answer, number = stored.outcome, stored.number
         # The answer reports what is left of the parts that were read.
         teller = self if plan.parts is None else replace(self, parts=plan.parts)
-        return handed_out(plan.present(answer, number), teller)
+        return handed_out(plan.present(answer, number), teller, repeated=stored is not None)
 
     def _start(self, plan: Plan[Any], request: str | None, block: Uninterrupted) -> "_Running":
         """Check and reserve, once no other call under the idempotency key runs any more."""
