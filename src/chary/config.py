@@ -17,11 +17,11 @@ for `chary serve`, which reads it by itself.
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, ValidationError
 
@@ -207,8 +207,8 @@ def read(place: Path) -> Config:
     service, datasets = table.pop("service", {}), table.pop("dataset", {})
     if not isinstance(datasets, dict) or not all(isinstance(each, dict) for each in datasets.values()):
         raise InvalidParameter(f"{place}: datasets are tables, such as [dataset.visits]")
-    own = {name: _dashed(each) for name, each in datasets.items()}
-    said = {"folder": place.parent, "shared": _dashed(table), "dataset": own, "service": service}
+    own = {name: _dashed(each, place) for name, each in datasets.items()}
+    said = {"folder": place.parent, "shared": _dashed(table, place), "dataset": own, "service": service}
     return checked(Config, said, str(place))
 
 
@@ -217,16 +217,32 @@ def checked(model: type[ModelT], said: Mapping[str, Any], place: str) -> ModelT:
     try:
         return model.model_validate(dict(said))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
+        # What is missing may be what is spelled otherwise.
+        found = error.errors(include_url=False, include_input=False)
+        first = min(found, key=lambda each: each["type"] != "extra_forbidden")
     # Of a choice of types the place has words of the library, which has nothing to do with what was written.
     where = [str(part) for part in first["loc"] if part != "shared" and not set(str(part)) & set("[()")]
-    if first["type"] == "extra_forbidden" and first["loc"][0] in ("shared", "dataset"):
-        of = RowOptions if first["loc"][0] == "shared" else DatasetOptions
-        known = sorted(name.replace("_", "-") for name in of.model_fields)
+    if first["type"] == "extra_forbidden":
+        known = sorted(each.alias or name for name, each in _at(model, first["loc"][:-1]).model_fields.items())
         near = get_close_matches(where[-1], known, 1, 0.0)[0]
-        raise InvalidParameter(f"{place}: there is no option {where[-1]!r}; the nearest is {near!r}")
+        raise InvalidParameter(f"{place}: there is no option {'.'.join(where)!r}; the nearest is {near!r}")
     told = first["msg"].removeprefix("Value error, ")
     raise InvalidParameter(f"{place}: {'.'.join(where)}: {told[0].lower()}{told[1:]}")
+
+
+def _at(model: type[BaseModel], place: Iterable[Any]) -> type[BaseModel]:
+    """The options that are read at a place, which also has names and numbers of tables of one kind."""
+    for part in place:
+        field = next((each for name, each in model.model_fields.items() if part in (name, each.alias)), None)
+        model = model if field is None else next(_models(field.annotation), model)
+    return model
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
 
 
 def _parsed(place: Path) -> dict[str, Any]:
@@ -243,5 +259,9 @@ def _parsed(place: Path) -> dict[str, Any]:
         raise InvalidParameter(f"there is no {NAME} at {place}") from None
 
 
-def _dashed(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.replace("_", "-"): value for name, value in table.items()}
+def _dashed(table: Mapping[str, Any], place: Path) -> dict[str, Any]:
+    found: dict[str, str] = {}
+    for name in table:
+        if (other := found.setdefault(name.replace("_", "-"), name)) != name:
+            raise InvalidParameter(f"{place}: {other} and {name} are one option: say it once")
+    return {dashed: table[name] for dashed, name in found.items()}

@@ -195,7 +195,7 @@ def test_rows_arrive_whole_and_once(service, asking):
     assert keeper.append(pa.Table.from_pylist(rows), request="monday") == version
     assert keeper.size == 123
     told = keeper._transport._client.post("/v1/datasets/growing/appends", json={"rows": rows})
-    assert told.json() == {"version": version + 1}
+    assert told.json() == {"version": version + 1, "kept": False}
     assert [each.number for each in keeper.versions] == list(range(1, version + 2))
     for wrong in (
         {"rows": [{"patient": 1}]},
@@ -222,14 +222,15 @@ def test_a_csv_is_read_as_the_dataset_was_opened(service, asking, tmp_path):
     serve_dataset(service, "csv", session)
     keeper = asking("carol", "csv", ["custodian"])
     send = partial(keeper._transport._client.post, "/v1/datasets/csv/appends", headers={"Content-Type": "text/csv"})
-    assert send(content="age,clinic,patient\n50,south,2\n,east,3\n").json() == {"version": 2}
+    assert send(content="age,clinic,patient\n50,south,2\n,east,3\n").json() == {"version": 2, "kept": False}
     assert keeper.size == 3
     assert session.spine.rows.schema == {"patient": "int64", "clinic": "string", "age": "int64"}
     keyed = {"Content-Type": "text/csv", "Idempotency-Key": "b3"}
     with pytest.warns(OwnerWarning, match="csv, version 3, column age: 2 of 2 cells are not BIGINT, and are NULL"):
         told = send(content="age,clinic,patient\nold,south,4\n5x,east,5\n,east,6\n", headers=keyed)
-    assert told.json() == {"version": 3, "unparsed": {"age": 2}}
-    assert send(content="age,clinic,patient\n1,south,7\n", headers=keyed).json() == {"version": 3}
+    assert told.json() == {"version": 3, "kept": False, "unparsed": {"age": 2}}
+    again = send(content="age,clinic,patient\n1,south,7\n", headers=keyed)
+    assert again.json() == {"version": 3, "new": False, "kept": False}
     for wrong in ("patient,clinic\n1,SECRETNAME\n", "", "\0", "1,SECRETNAME,44\n"):
         told = send(content=wrong)
         assert (told.status_code, keeper.size) == (422, 6)

@@ -21,8 +21,9 @@ from chary.cli import run
 from chary.errors import InvalidParameter
 from chary.ledger import open_ledger
 from chary.service.auth.tokens import BearerTokens
-from chary.service.command import bound, tell_quotas
+from chary.service.command import bound, tell_opened
 from chary.service.config import service_config
+from chary.service.core.audit_trail import AuditTrail
 from chary.service.core.datasets import opened_datasets
 from chary.service.state import opened_service
 from chary.service.store import ServiceStore
@@ -74,9 +75,9 @@ def test_a_quota_that_the_file_does_not_change_is_told_at_the_start(config, capl
         config.write_text(CONFIG.replace("0.25", share))
         caplog.clear()
         service = opened_service(service_config(config))
-        tell_quotas(service)
+        tell_opened(service)
         service.close()
-        return [each.getMessage() for each in caplog.records]
+        return [told for each in caplog.records if "quota" in (told := each.getMessage())]
 
     assert started("0.7") == started("0.70") == []
     [told] = started("0.5")
@@ -100,6 +101,11 @@ def test_a_token_is_made_listed_and_revoked(config, capsys):
     assert token.split("_", 2)[2] not in told
     assert [run(["token", "revoke", name, "--config", str(config)]) for _ in range(2)] == [0, 2]
     assert tokens.recognise(token) is None
+    entries = AuditTrail(ServiceStore(config.parent / "kept.db")).entries()
+    assert [(each.token, each.analyst, each.action) for each in entries] == 3 * [("", "operator", "tokens")]
+    said = {"analyst": "alice", "datasets": ["visits"], "days": 30, "roles": ["analyst"]}
+    assert json.loads(entries[0].asked) == said
+    assert json.loads(entries[1].asked) == {"revoked": name}
     assert run([*new[:-4], "--dataset", "other", "--config", str(config)]) == 2
     assert run([*new[:4], "--role", "root", "--dataset", "visits", "--config", str(config)]) == 2
 
@@ -167,9 +173,14 @@ def test_datasets_are_opened_as_the_file_says_and_share_the_ledger_of_the_comman
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ("[service]\nprot = 1", "service.prot"),
+        ("[service]\nprot = 1", "no option 'service.prot'; the nearest is 'port'"),
+        ("[service]\nstop_seconds = 1", "the nearest is 'stop-seconds'"),
+        ("[service.webhook.ops]\nform = 'slack'\nsecret-fil = 'x'", "service.webhook.ops.*nearest is 'secret-file'"),
+        ("[service.mail.night]\nfrm = 'x'", "the nearest is 'from'"),
+        ("[dataset.visits]\nbudget_epsilon = 1\nbudget-epsilon = 2", "budget_epsilon and budget-epsilon are one"),
+        ("budget_delta = 1\nbudget-delta = 2", "budget_delta and budget-delta are one option: say it once"),
         ("[service]\nport = 99999", "service.port"),
-        ("[dataset.visits]\nfile = 'x.csv'\nepsilom = 1", "epsilom"),
+        ("[dataset.visits]\nfile = 'x.csv'\nepsilom = 1", "dataset.visits.epsilom"),
         ("[dataset.visits]\nunit = 'x'", "file"),
         ("engine = 'spark'\n[dataset.visits]\nfile = 'x.csv'\nunit = 'x'", "visits names an engine"),
         ("dataset = 1", "datasets are tables"),
@@ -235,6 +246,10 @@ def test_the_log_counts_the_cells_of_a_batch_that_became_null(tmp_path):
                 session.append(tmp_path / "rows.csv")
         server.send_signal(signal.SIGTERM)
         _, log = server.communicate(timeout=60)
+    opened = json.loads(log.splitlines()[0])
+    assert (opened["event"], opened["dataset"], opened["ledger"]) == ("opened", "visits", "new ledger")
+    # Of a library that finds its modules alive when the interpreter ends.
+    assert "leaked" not in log
     assert [line for line in log.splitlines() if line.startswith("chary: warning:")] == [
         "chary: warning: visits, version 1, column age: 1 of 2 cells are not BIGINT, and are NULL",
         "chary: warning: visits, version 2, column age: 1 of 2 cells are not BIGINT, and are NULL",

@@ -352,6 +352,37 @@ def test_batches_that_an_earlier_session_held_in_memory_are_missed(tmp_path):
             session.append(later_file(tmp_path, later))
 
 
+def test_a_new_ledger_of_a_file_with_batches_is_warned_of(tmp_path):
+    """A ledger that is missing is a second budget. Rows that keep their batches know that there was one."""
+    path, later = tmp_path / "kept.duckdb", pa.table({"patient": [3]})
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE visits (patient BIGINT)")
+
+    def reopened(ledger, **more):
+        more = {"table": "visits", "columns": None, "dataset": "visits"} | more
+        found, session = told(lambda: opened(path, ledger=ledger, **more))
+        return found, session
+
+    found, session = reopened(tmp_path / "first.books")
+    with session:
+        session.append(later)
+        session.append(later)
+        session.release(count(), epsilon="0.1")
+    assert found == []
+    moved = (tmp_path / "first.books").rename(tmp_path / "moved.books")
+    warned = "'visits': 2 batches were appended under a ledger, and this one {}: if the old one exists, go on with it "
+    for _ in range(2):  # until a charge makes the ledger
+        [found], session = reopened(tmp_path / "first.books")
+        assert found == warned.format("is new") + "(ledger=), since a second budget comes on top"
+        session.close()
+    for ledger, this in ((moved, None), (":memory:", None), (moved, "does not know this dataset")):
+        found, session = reopened(ledger, **({} if this is None else {"dataset": "other"}))
+        session.close()
+        assert [each.partition("(ledger=)")[0] for each in found] == (
+            [] if this is None else [warned.format(this).replace("visits", "other")]
+        )
+
+
 def pq_folder(folder, rows):
     place = folder / "parts"
     place.mkdir(exist_ok=True)

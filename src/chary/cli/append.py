@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -115,7 +116,7 @@ def _told(stated: Stated, added: list[dict[str, Any]], alerts: bool) -> commands
     if alerts:
         known = [each.call for each in session.runs if each.kind == Alert.kind]
         figures["alerts"] = [row for number in known for row in _asked(session, number)]
-    return commands.Shown(figures, _show)
+    return commands.Shown(figures, partial(_show, by_key=stated.request is not None))
 
 
 def _asked(session: Session, number: int) -> Iterator[dict[str, Any]]:
@@ -261,14 +262,14 @@ def _resting(folder: Path) -> Iterator[tuple[Path, tuple[int, int]]]:
                 yield file, (state.st_size, state.st_mtime_ns)
 
 
-def _show(figures: dict[str, Any]) -> None:
+def _show(figures: dict[str, Any], *, by_key: bool) -> None:
     rows = [
         [told["file"], told["version"], "appended" if told["new"] else "came before"] for told in figures["appended"]
     ]
     output.show_table(["file", "version", ""], rows)
     for told in figures.get("alerts", ()):
         output.show_tables(told)
-    if not all(told["new"] for told in figures["appended"]):
+    if not by_key and not all(told["new"] for told in figures["appended"]):
         output.errors.print("--again KEY appends contents that came before once more", markup=False)
 
 

@@ -322,7 +322,8 @@ class Remote(Verbs, RemoteFigures):
         A file is sent while it is read. Without `request`, its key is made of its name, its contents and the token. The
         same file under the same token is added once, and the version of then is returned. Anyone who lacks the token
         learns nothing of the rows from that key, which a ledger may show. To add the same file once more, say a
-        `request` of your own; frames have a new key each time. For custodians; as `Session.append`.
+        `request` of your own; frames have a new key each time. For custodians; as `Session.append`. An `OwnerWarning`
+        says that a key came before, so that nothing was added, and that the service does not keep appended rows.
 
         Errors: `InvalidParameter` for a path without a file, or of another kind of file.
         """

@@ -3,7 +3,7 @@
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote as in_path
 
@@ -42,8 +42,8 @@ class Transport:
         typed: bool = True,
     ) -> None:
         """With `typed`, values come with the names of their classes, to rebuild equal ones."""
-        if not isinstance(token, str) or not token.isascii() or not token.isprintable():
-            raise errors.InvalidParameter("a token is the text that chary token new has shown")
+        if not isinstance(token, str) or not token.strip() or not token.isascii() or not token.isprintable():
+            raise errors.InvalidParameter("a token is the text that chary token new has shown, and not empty")
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         timeout = httpx.Timeout(_WAIT + 10, connect=_FIRST)
         self._client = client or httpx.Client(base_url=url, timeout=timeout, follow_redirects=False)
@@ -92,20 +92,16 @@ class Transport:
                 raise errors.LedgerLocked("the call was interrupted several times: ask again under its idempotency key")
 
     def append(self, path: str, request: str | None, rows: bytes | RowFile, media: str) -> int:
-        """Send rows, warn of cells that became NULL, and return the version.
+        """Send rows and return the version. Warn of cells that became NULL, of a key that came before, and of rows that
+        the service does not keep.
 
         A file without an idempotency key has one of its name and contents.
         """
         if request is None and isinstance(rows, RowFile):
             request = rows.key(self._secret)
         told = self.keyed(path, request, content=rows, headers={"Content-Type": media})
-        for name, cells in told.get("unparsed", {}).items():
-            warnings.warn(
-                f"version {told['version']}, column {name}: {cells:,} cells are not of its type, and are NULL. This is "
-                "not private: for who owns the rows alone",
-                errors.OwnerWarning,
-                stacklevel=3,
-            )
+        for warning in _of_appended(told):
+            warnings.warn(f"version {told['version']}{warning}", errors.OwnerWarning, stacklevel=3)
         return int(told["version"])
 
     def chosen(self, dataset: str | None) -> str:
@@ -196,6 +192,17 @@ class Transport:
 def place(dataset: str, path: str = "") -> str:
     """The path of a part of a dataset."""
     return f"/v1/datasets/{in_path(dataset, safe='')}{path and '/'}{path}"
+
+
+def _of_appended(told: Mapping[str, Any]) -> Iterator[str]:
+    """What an answer to an append warns of; an earlier service says nothing of keys and of rows that do not stay."""
+    if not told.get("new", True):
+        yield " was there before under this key: nothing was added now"
+    if not told.get("kept", True):
+        yield " is gone when the service stops, since its appended rows live in memory: append it again then"
+    for name, cells in told.get("unparsed", {}).items():
+        told_cells = f"{cells:,} cells are not of its type, and are NULL"
+        yield f", column {name}: {told_cells}. This is not private: for who owns the rows alone"
 
 
 def _parsed(response: httpx.Response) -> Any:

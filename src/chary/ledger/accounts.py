@@ -3,6 +3,7 @@
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import accumulate
 from typing import Final
 
@@ -10,6 +11,7 @@ from chary.amounts import LIMIT, Accounts, Amount, Basic, beside_a_cap
 from chary.errors import InvalidParameter
 from chary.ledger.entries import ChainEntry, Kind, terms_of
 from chary.ledger.records import Balance, CapReached, PartitionBalance, Parts, Tally, Terms, whole_steps
+from chary.numbers import percent
 
 # What the parts of a partition hold: a unit is in few of them, so the most expensive of those count and no others.
 
@@ -204,11 +206,6 @@ class Purse:
         if self.cap is not None and not self.fits(asked, basic, parts):
             raise CapReached(asked, self.accounts(parts).left, cap)
 
-    def recap(self, cap: Amount) -> None:
-        """Raise `InvalidParameter` if the new cap is below what is already spent."""
-        if not Amount(self.spent_main, self.spent_delta).fits_into(cap):
-            raise InvalidParameter(f"a quota of {cap} is below what the analyst has already spent")
-
 
 @dataclass(slots=True)
 class CallCount:
@@ -264,9 +261,18 @@ def together(charges: Iterable[tuple[Parts | None, Amount]], names: Collection[s
 
 def fitting_share(capacity: Amount, purse: Purse, cap: Amount) -> None:
     """Raise `InvalidParameter` unless a quota lies between the analyst's spending and the dataset's capacity."""
+    spent = Amount(purse.spent_main, purse.spent_delta)
     if not cap.fits_into(capacity):
-        raise InvalidParameter(f"a quota of {cap} is above the dataset's capacity of {capacity}")
-    purse.recap(cap)
+        raise InvalidParameter(f"a quota of {_part(cap, capacity)} of the budget is above the budget")
+    if not spent.fits_into(cap):
+        told, most = _part(cap, capacity), _part(spent, capacity)
+        raise InvalidParameter(f"a quota of {told} of the budget is below what the analyst has already spent, {most}")
+
+
+def _part(amount: Amount, capacity: Amount) -> str:
+    """How much of a capacity it takes, in the account in which that is most."""
+    both = ((amount.main, capacity.main), (amount.delta, capacity.delta))
+    return percent(max((Fraction(taken, whole) for taken, whole in both if whole), default=Fraction(0)))
 
 
 # The fold of all entries into accounts: how totals follow from the append-only list, and from nothing else.

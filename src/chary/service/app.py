@@ -20,8 +20,9 @@ from chary.client.problems import MEDIA
 from chary.errors import CharyError
 from chary.service.api import alerts, calls, custodian, datasets
 from chary.service.core import jobs, requests
+from chary.service.core.audit_trail import LOG
 from chary.service.core.problems import LABELS, problem
-from chary.service.http.middleware import LOG, Observing, foreseen, told_problem
+from chary.service.http.middleware import Observing, foreseen, told_problem
 from chary.service.pages import alerts as alerts_page
 from chary.service.pages import ask, frame, history, overview, timelines
 from chary.service.pages import custodian as custodian_page

@@ -1,6 +1,7 @@
 """The command that opens a service: its server, connections and processes, and the data of its demonstration."""
 
 import asyncio
+import atexit
 import json
 import logging
 import multiprocessing
@@ -13,6 +14,7 @@ import threading
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Final
@@ -27,12 +29,14 @@ from uvicorn.supervisors import Multiprocess
 
 from chary.demo.panel import first_year
 from chary.errors import InvalidParameter, tell_owners
+from chary.numbers import counted
 from chary.service.app import application
-from chary.service.auth.tokens import BearerTokens
+from chary.service.auth.tokens import BearerTokens, Principal
 from chary.service.config import ServiceConfig, ServiceOptions, configured, service_config
-from chary.service.core.datasets import unlike_quotas
+from chary.service.core.alerts import StandingBook
+from chary.service.core.audit_trail import LOG, AuditTrail, log_line
+from chary.service.core.datasets import lost_appends, opened_as, unlike_quotas
 from chary.service.core.figures import FOLDER
-from chary.service.http.middleware import LOG
 from chary.service.state import STOPPING, Service, opened_service
 from chary.service.store import ServiceStore
 
@@ -147,6 +151,10 @@ def _stops(seconds: float) -> None:
         last = threading.Timer(2 * seconds + _AFTER_STOP, _end)
         last.daemon = True
         last.start()
+        # A daemon that outlives the interpreter keeps modules alive, of which libraries then complain.
+        # The last that is registered comes first.
+        atexit.register(last.join)
+        atexit.register(last.cancel)
 
 
 def _end() -> None:
@@ -161,7 +169,7 @@ def listen_together(place: Path, said: ServiceConfig) -> None:
     Errors: those of opening, before anything listens. `SystemExit` if no process could start.
     """
     service = opened_service(said)
-    tell_quotas(service)
+    tell_opened(service)
     service.close()
     options = said.service
     with tempfile.TemporaryDirectory(prefix="chary-figures-", ignore_cleanup_errors=True) as figures:
@@ -221,6 +229,8 @@ Demo = Annotated[bool, typer.Option("--demo", help="Serve built-in data of 5,638
 Port = Annotated[int | None, typer.Option(min=0, max=65_535, help="Another port than the chary.toml names.")]
 Workers = Annotated[int | None, typer.Option(min=1, max=64, help="How many processes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+# Who types these commands has no token.
+_OPERATOR: Final = Principal("", "operator", frozenset(), frozenset())
 Quiet = Annotated[bool, typer.Option("--quiet", help="No line in the log for each request.")]
 app = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens of the service.")
 
@@ -270,7 +280,8 @@ def _check_free(said: ServiceOptions) -> None:
 def _serve(config: ServiceConfig, as_json: bool, *, demo: bool) -> None:
     _check_free(config.service)
     service = opened_service(config)
-    tell_quotas(service)
+    if not demo:
+        tell_opened(service)
     told = _served(config)
     if demo:
         token = service.tokens.make("demo", roles=["analyst", "custodian"], datasets=[NAME], days=DAYS)
@@ -279,9 +290,13 @@ def _serve(config: ServiceConfig, as_json: bool, *, demo: bool) -> None:
     listen(service)
 
 
-def tell_quotas(service: Service) -> None:
-    """Warn of quotas in the chary.toml that do not count, once however many processes listen."""
-    for line in unlike_quotas(service.config, service.datasets):
+def tell_opened(service: Service) -> None:
+    """Log the budget of each dataset, once however many processes listen. Warn of quotas in the chary.toml that do not
+    count, and of rows that will not stay."""
+    for name, ledger in opened_as(service.datasets).items():
+        LOG.warning(log_line(event="opened", dataset=name, ledger=ledger))
+    found = (each(service.config, service.datasets) for each in (unlike_quotas, lost_appends))
+    for line in chain.from_iterable(found):
         LOG.warning("chary: warning: %s", line)
 
 
@@ -301,13 +316,15 @@ def new(
     said = service_config(config)
     if unknown := [name for name in dataset if name != "*" and name not in said.dataset]:
         raise InvalidParameter(f"{config} has no dataset {unknown[0]!r}")
-    _tell({"token": _tokens(said).make(analyst, roles=role, datasets=dataset, days=days)}, as_json)
+    store, asked = _store(said), {"analyst": analyst, "roles": role, "datasets": dataset, "days": days}
+    AuditTrail(store).add(_OPERATOR, "", "tokens", asked, None)
+    _tell({"token": BearerTokens(store).make(analyst, roles=role, datasets=dataset, days=days)}, as_json)
 
 
 @app.command("list")
 def listed(config: Config = Path("chary.toml"), as_json: AsJson = False) -> None:
     """List the tokens, without their secrets."""
-    found = _tokens(service_config(config)).all()
+    found = BearerTokens(_store(service_config(config))).all()
     if as_json:
         _tell({"tokens": [asdict(each) for each in found]}, as_json)
         return
@@ -323,11 +340,17 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Revoke a token at once, also in a running service."""
-    if not _tokens(service_config(config)).revoke(token):
+    store = _store(service_config(config))
+    tokens = BearerTokens(store)
+    if tokens.keeps(token):
+        AuditTrail(store).add(_OPERATOR, "", "tokens", {"revoked": token}, None)
+    if not tokens.revoke(token):
         raise InvalidParameter(
             "no valid token has that name: it is the middle part of a token, as `chary token list` shows it"
         )
-    _tell({"revoked": token}, as_json)
+    ends = StandingBook(store).ending_with(token)
+    told = ends if as_json else counted(ends, "alert or subscription", "alerts or subscriptions")
+    _tell({"revoked": token} | ({"ends": told} if ends else {}), as_json)
 
 
 def _tell(told: dict[str, Any], as_json: bool) -> None:
@@ -342,8 +365,8 @@ def _served(config: ServiceConfig) -> dict[str, Any]:
     return {"address": f"http://{config.service.host}:{config.service.port}", "datasets": list(config.dataset)}
 
 
-def _tokens(config: ServiceConfig) -> BearerTokens:
-    return BearerTokens(ServiceStore(config.place(config.service.store)))
+def _store(config: ServiceConfig) -> ServiceStore:
+    return ServiceStore(config.place(config.service.store))
 
 
 def _log(quiet: bool) -> None:

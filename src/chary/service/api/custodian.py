@@ -7,9 +7,9 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
 from fastapi import APIRouter, Depends, Query, Request
@@ -29,6 +29,7 @@ from chary.report.public_report import PublicReport, report
 from chary.service.auth.tokens import Principal, TokenRecord
 from chary.service.core.datasets import ReportInPages, rows_of
 from chary.service.core.requests import finite
+from chary.service.core.scheduler import version_of
 from chary.service.http import admission
 from chary.service.state import Service, Shared
 from chary.service.store import PUBLISHED
@@ -132,17 +133,21 @@ _ROWS: Final = {
 async def append(
     request: Request, on: Annotated[admission.Asking, Depends(admission.On("append"))], service: Shared
 ) -> JSONResponse:
-    """Add a batch of rows; its version. Under an `Idempotency-Key` that came before, nothing is added.
+    """Add a batch of rows; its version. Under an `Idempotency-Key` that came before, nothing is added: `"new": false`.
 
     `unparsed`, where there is any, counts by column the cells of this batch that are not of its type: they are NULL.
+    Where appended rows live in this process, the answer has `"kept": false`: a restart forgets them and their keys.
 
     Several processes share the rows of a server's table. Of everything else each has rows of its own, so that none
     takes any.
     """
     media = admission.media_of(request, _MEDIA)
     raw, key = await admission.read_body(request, service.config.service.rows_bytes), admission.request_key(request)
-    version, unparsed = await appended(service, on, media, raw, key)
-    return JSONResponse({"version": version} | ({"unparsed": unparsed} if unparsed else {}))
+    found = await appended(service, on, media, raw, key)
+    said: dict[str, Any] = {} if found.new else {"new": False}
+    said |= {} if on.served.keeps_rows else {"kept": False}
+    said |= {"unparsed": found.unparsed} if found.unparsed else {}
+    return JSONResponse({"version": found.version} | said)
 
 
 @router.put("/shares/{analyst}")
@@ -200,11 +205,16 @@ def published_text(request: Request, on: admission.Asking, service: Service, for
     return _sent(request, text, form)
 
 
-async def appended(
-    service: Service, on: admission.Asking, media: str, raw: bytes, key: str
-) -> tuple[int, dict[str, int]]:
-    """Add the rows of a body, and let what stands be asked about them; their version, and by column how many cells
-    became NULL. In the audit log.
+class Appended(NamedTuple):
+    """A batch: its version, whether it is new or its key came before, and by column how many cells became NULL."""
+
+    version: int
+    new: bool
+    unparsed: dict[str, int]
+
+
+async def appended(service: Service, on: admission.Asking, media: str, raw: bytes, key: str) -> Appended:
+    """Add the rows of a body, and let what stands be asked about them. In the audit log.
 
     Errors: `Refusal` with status 409 where several processes share no rows; those of `Session.append`.
     """
@@ -216,16 +226,17 @@ async def appended(
     return found
 
 
-def _appended(service: Service, on: admission.Asking, media: str, raw: bytes, key: str) -> tuple[int, dict[str, int]]:
+def _appended(service: Service, on: admission.Asking, media: str, raw: bytes, key: str) -> Appended:
     with brought_rows(media, raw, on.served.session.schema) as rows:
         # How many rows came may be secret, so the trail says that some came, and under which key.
         service.trail.add(on.who, on.served.name, "append", {}, key)
         with on.served.growing, service.store.held(rows_of(on.served.name), _PATIENCE):
+            last = version_of(on.served)
             version, unparsed = session.appended(on.served.acting(on.who), rows, key)
     for name, found in unparsed.items():
         # The log, as that of an opening: who appended is told in the answer.
         warnings.warn(f"{on.served.name}, version {version}, {found.told(name)}", OwnerWarning, stacklevel=2)
-    return version, {name: found.cells for name, found in unparsed.items()}
+    return Appended(version, version > last, {name: found.cells for name, found in unparsed.items()})
 
 
 def capped(service: Service, on: admission.Asking, analyst: str, share: Any) -> None:
@@ -308,14 +319,20 @@ def make(who: Keeper, body: admission.Body, service: Shared) -> JSONResponse:
 
 @token_router.get("/tokens")
 def tokens(who: Keeper, service: Shared) -> JSONResponse:
-    """The tokens for datasets of this one, without their secrets."""
-    return JSONResponse({"items": [asdict(each) for each in tokens_kept(service, who)]})
+    """The tokens that read a dataset of this one, without their secrets.
+
+    One that is for other datasets too has `"revocable": false`, and is shown without the names of those.
+    """
+    told = [asdict(each) for each in tokens_kept(service, who)]
+    told += [asdict(each) | {"revocable": False} for each in tokens_beyond(service, who)]
+    return JSONResponse({"items": told})
 
 
 @token_router.delete("/tokens/{token}")
 def revoke(token: TokenName, who: Keeper, service: Shared) -> JSONResponse:
-    """End a token now."""
-    return JSONResponse({"revoked": token_ended(service, who, token)})
+    """End a token now. `ends` counts the alerts and subscriptions that end with it, where there are any."""
+    ends = service.standing.book.ending_with(token)
+    return JSONResponse({"revoked": token_ended(service, who, token)} | ({"ends": ends} if ends else {}))
 
 
 @token_router.get("/trail")
@@ -363,8 +380,19 @@ def token_ended(service: Service, who: Principal, token: str) -> bool:
 
 
 def tokens_kept(service: Service, who: Principal) -> list[TokenRecord]:
-    """The tokens for datasets of this one, oldest first."""
-    tokens = service.tokens.all()
-    if who.everywhere:
-        return tokens
-    return [each for each in tokens if all(name != "*" and who.sees(name) for name in each.datasets)]
+    """The tokens that somebody may end, oldest first: those for no other datasets than this one's."""
+    return [each for each in service.tokens.all() if _within(each, who)]
+
+
+def tokens_beyond(service: Service, who: Principal) -> list[TokenRecord]:
+    """The tokens that somebody may not end, and that read a dataset of this one: of their datasets these, or "*"."""
+    beyond = ((each, _common(each, who)) for each in service.tokens.all() if not _within(each, who))
+    return [replace(each, datasets=common) for each, common in beyond if common]
+
+
+def _within(token: TokenRecord, who: Principal) -> bool:
+    return who.everywhere or all(name != "*" and who.sees(name) for name in token.datasets)
+
+
+def _common(token: TokenRecord, who: Principal) -> tuple[str, ...]:
+    return tuple(name for name in token.datasets if name == "*" or who.sees(name))

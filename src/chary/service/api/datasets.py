@@ -177,6 +177,7 @@ def metrics(who: Annotated[Principal, Depends(May("metrics"))], service: Shared)
         raise Refusal(403, "metrics are of all datasets, and so for tokens that are for all")
     for name, served in service.datasets.items():
         service.figures.left.labels(name).set(1 - served.session.spent.share)
+        service.figures.ended.labels(name).set(served.session.spine.free_misses_ended)
     return Response(service.figures.told() + service.stored.told(), media_type=CONTENT_TYPE_LATEST)
 
 

@@ -167,6 +167,12 @@ class StandingBook:
             statement = statement.where(STANDING.c.state == ACTIVE)
         return [_standing(row) for row in self._store.rows(statement)]
 
+    def ending_with(self, token: str) -> int:
+        """How many subscriptions, alerts too, live as long as this token."""
+        own = STANDING.c.token == token, STANDING.c.state != ENDED
+        found: int = self._store.rows(select(func.count().label("number")).select_from(STANDING).where(*own))[0].number
+        return found
+
     def held(self, rows: str) -> AbstractContextManager[None]:
         """Lock the rows of a dataset against all processes; `Refusal` while another one holds the lock."""
         return self._store.held(rows, 0)

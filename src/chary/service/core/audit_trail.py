@@ -1,19 +1,34 @@
-"""The audit log of a service: hash-chained records of who did what, and from where."""
+"""The audit log of a service: hash-chained records of who did what, and from where; and the lines of its log."""
 
 import hashlib
 import json
+import logging
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final, cast
 
 from sqlalchemy import insert, select
 
+from chary.errors import LedgerError
 from chary.ledger import Ledger
 from chary.ledger.entries import now
 from chary.service.auth.tokens import Principal
 from chary.service.store import TRAIL, ServiceStore
+
+# The log on standard error, in lines of JSON.
+
+LOG: Final = logging.getLogger("chary.service")
+
+
+def log_line(**said: Any) -> str:
+    """A line of the log, with the time; what is None is left out."""
+    known = {name: value for name, value in said.items() if value is not None}
+    return json.dumps({"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())} | known)
+
 
 # The audit trail: who asked what, from which token, before it was asked; each entry sealed with the one before it.
 
@@ -122,11 +137,12 @@ def _sealed(row: Mapping[str, Any], before: str) -> str:
 _MARKED: Final = frozenset({"reserve", "set_quota", "note"})
 
 
-def asked_through(ledger: Ledger, origin: str) -> Ledger:
+def asked_through(ledger: Ledger, origin: str, ended: Callable[[], object] = lambda: None) -> Ledger:
     """The same ledger, with this origin in the entry (and so in the hash chain) of all that is reserved, capped or
     noted.
 
-    An origin is public: the name of a token, never its secret.
+    An origin is public: the name of a token, never its secret. `ended` is called after a reservation with which free
+    misses ended for everybody.
 
     >>> from chary.ledger import Amount, Terms, open_ledger
     >>> ledger = open_ledger(":memory:")
@@ -135,12 +151,16 @@ def asked_through(ledger: Ledger, origin: str) -> Ledger:
     >>> ledger.call(call.call).origin
     'token 1f'
     """
-    return cast("Ledger", _AskedThrough(ledger, origin))
+    return cast("Ledger", _AskedThrough(ledger, origin, ended))
 
 
 class _AskedThrough:
-    def __init__(self, ledger: Ledger, origin: str) -> None:
-        self._ledger, self._origin = ledger, origin
+    def __init__(self, ledger: Ledger, origin: str, ended: Callable[[], object]) -> None:
+        self._ledger, self._origin, self._ended = ledger, origin, ended
+
+    def _has_free_misses(self, dataset: str) -> bool:
+        basic = self._ledger.balance(dataset).basic
+        return basic is not None and not basic.alone
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -148,7 +168,17 @@ class _AskedThrough:
         found = getattr(self._ledger, name)
         if name not in _MARKED:
             return found
-        return lambda *arguments, **options: found(*arguments, **options, origin=self._origin)
+
+        def marked(dataset: str, *arguments: Any, **options: Any) -> Any:
+            free = name == "reserve" and self._has_free_misses(dataset)
+            recorded = found(dataset, *arguments, **options, origin=self._origin)
+            # What is reserved is used, whether or not the ledger can be looked at once more.
+            with suppress(LedgerError):
+                if free and not self._has_free_misses(dataset):
+                    self._ended()
+            return recorded
+
+        return marked
 
     def __repr__(self) -> str:
         return repr(self._ledger)

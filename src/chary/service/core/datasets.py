@@ -25,6 +25,7 @@ from chary.client.wire import in_typed, of_typed
 from chary.config import DatasetOptions, blocks, dialect
 from chary.core.plan import Plan
 from chary.core.transaction import Spine, numbered
+from chary.data import RowTable
 from chary.errors import CharyError, InvalidParameter, NotWithheld, RequestConflict
 from chary.filters import Budget
 from chary.ledger import CallRecord, Ledger, State
@@ -33,11 +34,11 @@ from chary.report.content import ReportedCall
 from chary.report.public_report import PublicReport
 from chary.service.auth.tokens import Principal
 from chary.service.config import ServiceConfig
-from chary.service.core.audit_trail import asked_through
+from chary.service.core.audit_trail import LOG, asked_through, log_line
 from chary.service.core.problems import Settings
 from chary.service.store import REQUESTS, ServiceStore
 from chary.session import Session, open, open_counts
-from chary.session.opening import recorded_as, usual_name
+from chary.session.opening import LateLedger, recorded_as, usual_name
 
 # The charges of a dataset, cached between looks at its ledger.
 
@@ -137,13 +138,15 @@ def _sum(first: Charge, then: Charge) -> Charge:
 class Served:
     """One dataset: the session that opened it, and whether its answers are shared among analysts.
 
-    `growing` guards appends: one at a time. It is held together with `rows_of` in the service's database.
+    `growing` guards appends: one at a time. It is held together with `rows_of` in the service's database. `new` says
+    that no ledger held the dataset when it was opened.
     """
 
     name: str
     session: Session
     shared: bool
     growing: threading.Lock
+    new: bool = False
     charges: ChargesSoFar = field(default_factory=ChargesSoFar, repr=False, compare=False)
 
     def asked_by(self, analyst: str, on_step: Callable[[str], None] | None = None) -> Session:
@@ -154,11 +157,21 @@ class Served:
     def acting(self, who: Principal, on_step: Callable[[str], None] | None = None) -> Session:
         """The same, for writes: its charges, caps and appends name the token in the ledger."""
         spine = self.asked_by(who.analyst, on_step).spine
-        return Session(replace(spine, ledger=asked_through(spine.ledger, who.origin)))
+
+        def ended() -> None:
+            LOG.warning(log_line(event="free misses ended", dataset=self.name, analyst=who.analyst))
+
+        return Session(replace(spine, ledger=asked_through(spine.ledger, who.origin, ended)))
 
     def replaying(self, analyst: str) -> Session:
         """The same, which replays stored answers under their idempotency keys and makes no new calls."""
         return Session(replace(self.session.spine, analyst=analyst, replays=True))
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether appended rows are still there after a restart; otherwise they live in this process."""
+        rows = self.session.spine.rows
+        return isinstance(rows, RowTable) and rows.keeps_batches
 
     def shown_of(self, who: Principal) -> str | None:
         """The analyst to whose calls the view of this principal is limited; None if it shows all analysts."""
@@ -200,13 +213,32 @@ def opened_datasets(config: ServiceConfig) -> ServedDatasets:
                 error.args = (spoken(str(error), Settings()),)
                 raise
             undo.callback(session.close)
+            new = isinstance(session.spine.ledger, LateLedger)  # which the first quota makes
             for analyst, share in options.shares.items():
                 # A cap that is set stays: a custodian may have changed it.
                 if session.spine.ledger.analyst_balance(session.spine.dataset, analyst).capacity is None:
                     session.set_quota(analyst, share)
-            served[name] = Served(name, session, options.share_answers, threading.Lock())
+            served[name] = Served(name, session, options.share_answers, threading.Lock(), new)
         undo.pop_all()
     return ServedDatasets(served)
+
+
+def opened_as(served: ServedDatasets) -> dict[str, str]:
+    """By dataset whether its ledger is new, or how much of the budget is charged."""
+    return {
+        name: "new ledger" if each.new else f"{each.session.spent} charged" for name, each in sorted(served.items())
+    }
+
+
+def lost_appends(config: ServiceConfig, served: ServedDatasets) -> list[str]:
+    """One line for each dataset of which appended rows are gone after a restart, where any may be appended."""
+    several = config.service.workers > 1
+    return [
+        f"dataset {name}: appended rows live in this process and are gone at its end: to keep them, serve a table of a "
+        "DuckDB file or of PostgreSQL"
+        for name, each in sorted(served.items())
+        if not (each.keeps_rows or several)
+    ]
 
 
 def unlike_quotas(config: ServiceConfig, served: ServedDatasets) -> list[str]:

@@ -35,6 +35,13 @@ class Figures:
             registry=self.registry,
             multiprocess_mode="mostrecent",
         )
+        self.ended = Gauge(
+            "chary_free_misses_ended",
+            "1 where every call is charged by now, hit or miss.",
+            ["dataset"],
+            registry=self.registry,
+            multiprocess_mode="mostrecent",
+        )
         self.seconds = Histogram(
             "chary_request_seconds",
             "How long requests took.",

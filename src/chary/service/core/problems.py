@@ -156,5 +156,7 @@ def problem(error: Exception, language: Language = FIELDS) -> dict[str, Any]:
     ('give "tests": 100', 'give tests=100')
     """
     told = problems.problem(error)
+    # Only who runs the service can do that, and does it so.
+    told["detail"] = told["detail"].replace("open the ledger again", "restart the service")
     detail = spoken(told["detail"], language)
     return told if detail == told["detail"] else {**told, "detail": detail, "python": told["detail"]}

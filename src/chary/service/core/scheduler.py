@@ -1,6 +1,5 @@
 """The scheduler of subscriptions: asks each of them once about every version of its rows."""
 
-import logging
 from collections import defaultdict
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -23,12 +22,12 @@ from chary.numbers import exact
 from chary.service.auth.tokens import BearerTokens, Principal
 from chary.service.core import alerts
 from chary.service.core.alerts import APPEND, ENDED, NEVER, Feed, News, StandingBook, StandingQuestion
+from chary.service.core.audit_trail import LOG
 from chary.service.core.calculations import Calculations, Workers
 from chary.service.core.datasets import Served, ServedDatasets, SharedAnswers, rows_of, standing_key
 from chary.service.core.requests import Wish, fulfilled, run_shown, shown_call, words_of
 from chary.session import Quote, Session
 
-LOG: Final = logging.getLogger("chary.service")
 WEEK: Final = 7 * 86_400.0
 # A warning comes when this many weeks are left at the rate so far; a rate needs some hits and an hour.
 WARNING_WEEKS: Final = 8.0

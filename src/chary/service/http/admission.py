@@ -59,11 +59,11 @@ def admitted(request: Request, who: Principal, action: str) -> Principal:
     """The principal, if the token permits the action and is within its rate limit; `Refusal` with status 403 or 429
     otherwise.
     """
+    request.state.token = who.token
     if wait := service_of(request).rates.wait(who.token):
         raise Refusal(429, "this token comes too often", Retry_After=str(ceil(wait)))
     if not who.may(action):
         raise Refusal(403, f"this takes one of the roles {', '.join(sorted(ACTIONS[action]))}")
-    request.state.token = who.token
     return who
 
 

@@ -1,7 +1,5 @@
 """Middleware around every request: allowed hosts, durations, a line in the log, and an answer to every error."""
 
-import json
-import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
@@ -14,13 +12,13 @@ from starlette.exceptions import HTTPException
 
 from chary.client.problems import MEDIA, Refusal
 from chary.errors import CharyError, InvalidParameter
+from chary.service.core.audit_trail import LOG, log_line
 from chary.service.core.problems import problem
 from chary.service.state import Service
 
 _Scope = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[_Scope]]
 _Send = Callable[[_Scope], Awaitable[None]]
-LOG: Final = logging.getLogger("chary.service")
 _HEADERS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 
 
@@ -47,7 +45,7 @@ class Observing:
                 app = problem_response(Refusal(421, "this service does not answer for that host"))
             await app(scope, receive, watched.send)
         except Exception as error:  # only its type is logged
-            LOG.error(_line(event="unforeseen", error=type(error).__name__, route=_route(scope)))
+            LOG.error(log_line(event="unforeseen", error=type(error).__name__, route=_route(scope)))
             if not watched.status:
                 await problem_response(error)(scope, receive, watched.send)
         self._told(scope, watched.status, time.perf_counter() - began)
@@ -56,7 +54,9 @@ class Observing:
         route, method = _route(scope), str(scope["method"]) if scope.get("route") else "other"
         self.service.figures.seconds.labels(method, route).observe(seconds)
         token = scope.get("state", {}).get("token")
-        LOG.info(_line(event="request", method=method, route=route, status=status, ms=int(seconds * 1000), token=token))
+        LOG.info(
+            log_line(event="request", method=method, route=route, status=status, ms=int(seconds * 1000), token=token)
+        )
 
 
 class _Watched:
@@ -101,11 +101,6 @@ async def told_problem(request: Request, error: Exception) -> JSONResponse:
     found: Service = request.app.state.service
     found.figures.refusals.labels(problem(error)["type"].rpartition(":")[2]).inc()
     return response
-
-
-def _line(**said: Any) -> str:
-    known = {name: value for name, value in said.items() if value is not None}
-    return json.dumps({"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())} | known)
 
 
 def _route(scope: _Scope) -> str:

@@ -16,7 +16,15 @@ from chary.client.problems import status_of
 from chary.core.charges import accounts_of
 from chary.errors import CharyError, InvalidParameter, LedgerError
 from chary.ledger.entries import head_of
-from chary.service.api.custodian import TokenName, appended, capped, token_ended, token_made, tokens_kept
+from chary.service.api.custodian import (
+    TokenName,
+    appended,
+    capped,
+    token_ended,
+    token_made,
+    tokens_beyond,
+    tokens_kept,
+)
 from chary.service.auth.tokens import Role, TokenRecord
 from chary.service.core.problems import LABELS, problem
 from chary.service.http.admission import Asking
@@ -49,14 +57,13 @@ async def append(
     try:
         if not raw or not key:
             raise InvalidParameter("choose a CSV file with a header line")
-        known = await asyncio.to_thread(_newest, on)
-        version, unparsed = await appended(service, on, CSV_TEXT, raw, key)
+        found = await appended(service, on, CSV_TEXT, raw, key)
     except CharyError as error:
         return await asyncio.to_thread(_refused, request, on, service, error, "rows")
-    if unparsed:
+    if found.unparsed:
         # Once, and not in an address: it counts cells.
-        return await asyncio.to_thread(_page, request, on, service, unparsed=unparsed)
-    return _done(on, "rows") if version > known else _done(on, "rows", f"?again={version}")
+        return await asyncio.to_thread(_page, request, on, service, unparsed=found.unparsed)
+    return _done(on, "rows") if found.new else _done(on, "rows", f"?again={found.version}")
 
 
 @router.post("/caps")
@@ -90,11 +97,6 @@ def revoke(token: TokenName, on: Keeping, service: Shared) -> Response:
     """End a token now."""
     token_ended(service, on.who, token)
     return _done(on, "tokens")
-
-
-def _newest(on: Asking) -> int:
-    """The number of the version of now; 0 where there is none."""
-    return max((each.number for each in on.served.session.versions), default=0)
 
 
 def _done(on: Asking, where: str, told: str = "") -> Response:
@@ -136,10 +138,11 @@ class Capped:
 
 @dataclass(frozen=True)
 class KeptToken:
-    """A token as a custodian sees it: "valid", "expired" or "revoked"."""
+    """A token as a custodian sees it: "valid", "expired" or "revoked", and whether it is theirs to revoke."""
 
     record: TokenRecord
     state: str
+    revocable: bool
 
 
 def analysts_capped(service: Service, on: Asking) -> list[Capped]:
@@ -157,10 +160,16 @@ def analysts_capped(service: Service, on: Asking) -> list[Capped]:
 
 
 def kept_tokens(service: Service, on: Asking) -> list[KeptToken]:
-    """The tokens for this dataset that somebody may end, those that are valid first."""
+    """The tokens for this dataset, those that are valid first."""
     now = service.standing.book.clock()
-    kept = (each for each in tokens_kept(service, on.who) if {"*", on.served.name} & set(each.datasets))
-    return sorted((KeptToken(each, _state(each, now)) for each in kept), key=lambda each: each.state != "valid")
+    found = ((tokens_kept(service, on.who), True), (tokens_beyond(service, on.who), False))
+    kept = (
+        KeptToken(each, _state(each, now), revocable)
+        for tokens, revocable in found
+        for each in tokens
+        if {"*", on.served.name} & set(each.datasets)
+    )
+    return sorted(kept, key=lambda each: each.state != "valid")
 
 
 def backup_commands(service: Service, on: Asking) -> list[str]:
