@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from chary.cli import output
+
 ROWS = "--unit patient --columns patient=BIGINT,clinic=VARCHAR"
 BUDGET = "--budget-epsilon 1 --budget-delta 1e-6"
 
@@ -108,3 +110,15 @@ def test_tables_fit_a_narrow_terminal(call, visits, watched, monkeypatch):
         assert " to " in row.split(" a ")[1]
         assert len(row) <= 80
         assert "low_together" not in out
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 200])
+def test_a_narrow_terminal_loses_no_column_and_breaks_no_date(monkeypatch, capsys, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    columns = ["call", "key", "value", "interval", "caution", "together", "act on", "a name of several words"]
+    row = [2, "2012-01-01", 290, "207 to 373", "may be false", "156 to 424", "yes", "several words that may break"]
+    output.show_table(columns, [row], "findings")
+    told = capsys.readouterr().out
+    for text in (*columns[:-1], *map(str, row[:-1])):
+        assert text in told
+    assert "".join(told.split()).count("break") == 1

@@ -285,7 +285,7 @@ def test_every_option_that_may_be_kept_is_one_of_a_chary_toml():
 
 def test_init_asks_for_the_types_of_a_csv(call, visits, tmp_path):
     code, _, err = call("init visits.csv --unit patient_id --budget-epsilon 1")
-    assert (code, "--columns age=BIGINT,day=DATE, or --columns \"\" if all are text" in err) == (2, True)
+    assert (code, '--columns age=BIGINT,day=DATE, or --columns "" if all are text' in err) == (2, True)
     assert not (tmp_path / "chary.toml").exists()
     assert call("init visits.csv --unit patient_id --budget-epsilon 1 --columns=")[0] == 0
     assert call("release visits --count --epsilon 0.1")[0] == 0

@@ -120,15 +120,22 @@ _DATE: Final = len("2026-01-01")
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
     """A table with a header."""
     texts = [[shown(value) for value in row] for row in rows]
-    roomy = fits(columns, texts, _BORDER)
-    table = Table(title=title) if roomy else Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table = Table(title=title)
+    if not fits(columns, texts, _BORDER):
+        table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    # Numbers, intervals and words of one line are never broken; names are, where there is no room, but no dates.
+    least = list[int]()
     for place, column in enumerate(columns):
-        # Numbers, intervals and words of one line are never broken; names are, where there is no room, but no dates.
-        least = min(_DATE, max((len(row[place]) for row in texts), default=0))
-        table.add_column(column, no_wrap=column in _WHOLE, overflow="fold", min_width=least)
+        longest = max(map(len, [*column.split(), *(row[place] for row in texts)]), default=0)
+        least.append(max(longest, len(column)) if column in _WHOLE else min(_DATE, longest))
+    for column, size in zip(columns, least, strict=True):
+        table.add_column(column, no_wrap=column in _WHOLE, overflow="fold", min_width=size)
     for text in texts:
         table.add_row(*text)
-    console.print(table)
+    # A terminal that is narrower than that breaks the lines; otherwise columns would be left out.
+    needed = sum(least) + 2 * len(least)
+    table.width = needed if needed > console.width else None
+    console.print(table, crop=False)
 
 
 def narrow(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
