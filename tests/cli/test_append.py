@@ -54,6 +54,10 @@ def test_contents_are_added_once_whatever_the_file_is_called(call, meters, tmp_p
         assert (code, rows(meters)) == (0, 14)
     assert "came before" in out
     assert "--again KEY" in err
+    for _ in range(2):  # for keys it is no way
+        code, out, err = call(f"append meters.duckdb w1.csv {OPTIONS} --request wednesday")
+        assert (code, rows(meters), "--again" in err) == (0, 15, False)
+    assert "came before" in out
 
 
 def test_a_dataset_of_a_chary_toml_is_appended_to_by_its_name(call, meters, tmp_path):

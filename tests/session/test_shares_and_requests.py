@@ -72,7 +72,8 @@ def test_a_share_is_a_part(pair, share):
 def test_a_share_below_what_was_spent_is_refused(pair):
     alice, bob = pair
     bob.release(count(), epsilon="0.5")
-    with pytest.raises(InvalidParameter):
+    told = r"a quota of \d+ % of the budget is below what the analyst has already spent, 50 %"
+    with pytest.raises(InvalidParameter, match=told):
         alice.set_quota("bob", "0.4")
 
 
