@@ -20,7 +20,7 @@ from chary import BudgetExceeded
 from chary.cli import run
 from chary.errors import InvalidParameter
 from chary.ledger import open_ledger
-from chary.service.auth.tokens import BearerTokens
+from chary.service.auth.tokens import BearerTokens, Principal
 from chary.service.command import bound, tell_opened
 from chary.service.config import service_config
 from chary.service.core.audit_trail import AuditTrail
@@ -86,6 +86,32 @@ def test_a_quota_that_the_file_does_not_change_is_told_at_the_start(config, capl
         "PUT /v1/datasets/visits/shares/alice"
     )
     assert started("0.7") == []
+
+
+def test_a_ledger_that_is_new_though_calls_were_asked_is_told_at_the_start(config, caplog):
+    config.write_text(CONFIG.replace("shares", "# shares"))
+
+    def started(ask=None):
+        caplog.clear()
+        service = opened_service(service_config(config))
+        tell_opened(service)
+        if ask:
+            service.trail.add(Principal("1f", "alice", frozenset(), frozenset()), "visits", "ask", {}, "monday")
+            service.datasets["visits"].asked_by("alice").release(chary.count(), epsilon="0.1")
+        service.close()
+        told = [each.getMessage() for each in caplog.records]
+        return json.loads(told[0])["ledger"], [line for line in told if "second budget" in line]
+
+    ledger = config.with_name("visits.csv.ledger")
+    assert started(ask=True) == ("new ledger", [])
+    charged, warned = started()
+    assert (charged.endswith(" % charged"), warned) == (True, [])
+    ledger.unlink()
+    said, [warned] = started()
+    assert (said, "dataset visits: its ledger is new, and the audit log has earlier calls" in warned) == (
+        "new ledger",
+        True,
+    )
 
 
 def test_a_token_is_made_listed_and_revoked(config, capsys):

@@ -291,12 +291,18 @@ def _serve(config: ServiceConfig, as_json: bool, *, demo: bool) -> None:
 
 
 def tell_opened(service: Service) -> None:
-    """Log the budget of each dataset, once however many processes listen. Warn of quotas in the chary.toml that do not
-    count, and of rows that will not stay."""
+    """Log the budget of each dataset, once however many processes listen. Warn of a ledger that is new though calls
+    were asked, of quotas in the chary.toml that do not count, and of rows that will not stay."""
     for name, ledger in opened_as(service.datasets).items():
         LOG.warning(log_line(event="opened", dataset=name, ledger=ledger))
+    asked = [name for name, each in service.datasets.items() if each.new and service.trail.done(name, "ask")]
+    second = [
+        f"dataset {name}: its ledger is new, and the audit log has earlier calls: if the old one exists, go on with "
+        "it, since a second budget comes on top"
+        for name in asked
+    ]
     found = (each(service.config, service.datasets) for each in (unlike_quotas, lost_appends))
-    for line in chain.from_iterable(found):
+    for line in chain(second, *found):
         LOG.warning("chary: warning: %s", line)
 
 
