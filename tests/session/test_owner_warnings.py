@@ -308,13 +308,14 @@ def test_a_new_ledger_of_a_csv_needs_types_and_one_that_is_there_has_them(visits
         with pytest.raises(InvalidParameter, match=r"the types of the columns of 'visits'.* or columns=\{\} if all"):
             opened(visits, columns=None)
     assert not visits.with_name("visits.csv.ledger").exists()
-    for stated in ({"columns": {}}, {"columns": {"note": "VARCHAR"}}, {"columns": None, "infer_types": True}):
-        opened(visits, ledger=":memory:", **stated).close()
+    for place in ({"columns": {}}, {"columns": {"note": "VARCHAR"}}, {"columns": None, "infer_types": True}):
+        opened(visits, ledger=tmp_path / "of.ledger", **place).close()
+    opened(visits, columns=None, ledger=":memory:").close()
     rows, frame, units = tmp_path / "rows.parquet", pa.table({"patient": ["1"], "age": ["2"]}), tmp_path / "units.csv"
     pq.write_table(frame, rows)
     units.write_text("patient\n1\n")
     for source in (rows, frame, units):
-        opened(source, columns=None, ledger=":memory:", dataset="rows").close()
+        opened(source, columns=None, ledger=tmp_path / "of.ledger", dataset="rows").close()
     with opened(visits, columns={}) as session:
         session.release(count(), epsilon="0.1")
     opened(visits, columns=None).close()

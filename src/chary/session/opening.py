@@ -454,7 +454,7 @@ def open(
     - `privacy_unit`: the column that names the protected unit; None is row-level privacy: each row is a unit.
     - `neighbors`: "add_remove" one unit (unbounded DP, the default for sessions) or "replace" one (bounded DP).
     - `columns`: types of the columns of a CSV (or of object columns of pandas), such as `{"age": "BIGINT"}`; all
-      others are strings, and {} says that all are. A new ledger of a CSV needs them. `csv`: its format, see
+      others are strings, and {} says that all are. A new ledger of a CSV in a file needs them. `csv`: its format, see
       `CSVFormat`. Appended batches are read alike, and reopening must say the same.
     - `engine`: the engine of the queries, DuckDB in this process by default. Others are "spark", "local[2]",
       "spark://host:7077", "sc://host" or an open SparkSession, also for a folder or a pattern of Parquet files. A
@@ -684,7 +684,8 @@ def session_of(
         if (dataset := chosen(known := _known(found), *names)) not in known:
             warn_of_cells(rows)
             warn_of_second_budget(rows, place, dataset, "is new" if found is None else "does not know this dataset")
-            check_decided(rows, dataset)
+            if str(place.ledger) != IN_MEMORY:
+                check_decided(rows, dataset)
         elif found is not None:
             warn_of_batches(rows, opened, found, dataset)
         warn_of_ledgers(opened, place, dataset)

@@ -150,7 +150,7 @@ def test_a_unit_with_many_rows_needs_one_limit(limit):
 def test_the_refusal_shows_calls_that_work():
     with pytest.raises(InvalidQuery) as caught:
         chary.sum("x", bounds=(0, 1234567)).sensitivity(UNITS[0])
-    assert "sum('x', bounds=(0, 1234567), max_rows_per_unit=1)" in str(caught.value)
+    assert "sum('x', bounds=(0, 1234567), max_rows_per_unit=12)" in str(caught.value)
     with pytest.raises(InvalidQuery, match="each row is one"):
         chary.sum("x", bounds=(0, 1), max_rows_per_unit=1).sensitivity(ROWS[0])
     with pytest.raises(InvalidQuery, match=r"mean\('x', bounds=\(0, 1\), max_rows_per_unit=12\)"):
