@@ -139,8 +139,8 @@ def test_a_release_by_gaussian_noise_is_the_most_accurate_of_its_cost(query, eps
         gaussian = session.quote(Release(query, rho=rho))
         assert other.error == gaussian.error_bar < own.error
         assert gaussian.price_if_hit <= pays
-        # One more in the fourth digit is beyond the cost.
-        more = Fraction(rho) + Fraction(10) ** (Fraction(rho).denominator == 1 or -len(rho.partition(".")[2]))
+        # One more in its last digit is beyond the cost.
+        more = Fraction(rho) + Fraction(1, 10 ** len(rho.partition(".")[2]))
         assert session.quote(Release(query, rho=more)).price_if_hit > pays
         assert f"at the same cost, {percent(pays)} of the budget:" in "\n".join(quoted.compared_lines())
 
