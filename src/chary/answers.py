@@ -26,6 +26,7 @@ from chary.numbers import (
     ACCOUNTANTS,
     CONFIDENT,
     EVERY_CHARGED,
+    LAST,
     MISSES_ENDED,
     RAW,
     REPEATED,
@@ -260,7 +261,7 @@ class Answer:
         if self._cashier.free_misses_ended:
             return f"{priced(charged, left)}; {MISSES_ENDED}: {EVERY_CHARGED}"
         last = self.hit and 0 < left < charged
-        return f"{priced(charged, left)}; another such call would end free misses" if last else priced(charged, left)
+        return f"{priced(charged, left)}; {LAST}" if last else priced(charged, left)
 
     def _told(self) -> dict[str, str]:
         """What people are reported, by names: what was published and what it says, without the accounting."""

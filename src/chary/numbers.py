@@ -287,6 +287,7 @@ def counted(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
+LAST: Final = "another such call does not fit, or ends free misses"
 REPEATED: Final = "stored under this key before, free now"
 
 

@@ -55,13 +55,13 @@ class Alternative(NamedTuple):
     """Another call of the same cost. `error` bounds the errors of all its tests and values together.
 
     `code` is the call as Python code, None for the call that is quoted. `cost` is what all its hits and misses cost
-    together, as a fraction of the budget.
+    together, as a fraction of the budget; None in what an earlier version wrote.
     """
 
     mechanism: str
     error: float
     code: str | None
-    cost: float
+    cost: float | None = None
 
 
 Comparing = Callable[[], Sequence[Alternative]]
@@ -182,9 +182,9 @@ class Quote:
         lines = [
             f"{plain(float(f'{each.error:.3g}'))}  {each.code or 'this call'}  ({each.mechanism})" for each in shown
         ]
-        cost = percent(max(each.cost for each in shown))
         of = "each published value" if self.outlook is None else "all answers together"
-        return [f"Error of {of} at the same cost, {cost} of the budget:", *(f"  {each}" for each in lines)]
+        cost = "" if shown[0].cost is None else f", {percent(shown[0].cost)} of the budget"
+        return [f"Error of {of} at the same cost{cost}:", *(f"  {each}" for each in lines)]
 
     def _repr_html_(self) -> str:
         """The lines as an HTML list, with warnings in red, and the alternatives as a table."""
