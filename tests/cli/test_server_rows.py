@@ -54,3 +54,7 @@ def test_a_table_of_a_server_takes_each_batch_once(call, url, tmp_path, postgres
     assert [told["appended"][0]["new"] for told in found] == [True, False]
     name = postgres_url.split("@/")[1].split("?")[0]
     assert postgres.execute("SELECT count(*) FROM visits", name) == [(401,)]
+    (tmp_path / "visits.ledger").unlink()
+    plan = ("--table", "visits", "--unit", "patient", "--budget-epsilon", "1", "--ledger", "visits.ledger")
+    code, _, told = call("release", url, *plan, "--count", "--epsilon", "0.2")
+    assert (code, "1 batch was appended under a ledger, and this one is new" in told) == (0, True)
