@@ -136,7 +136,8 @@ async def append(
     """Add a batch of rows; its version. Under an `Idempotency-Key` that came before, nothing is added: `"new": false`.
 
     `unparsed`, where there is any, counts by column the cells of this batch that are not of its type: they are NULL.
-    Where appended rows live in this process, the answer has `"kept": false`: a restart forgets them and their keys.
+    Where appended rows live in this process, the answer has `"kept": false`: a restart forgets them and their keys, and
+    the same key adds the batch again.
 
     Several processes share the rows of a server's table. Of everything else each has rows of its own, so that none
     takes any.
