@@ -110,10 +110,12 @@ class PublishedNumber(NamedTuple):
 class Answer:
     """The answer of call `call`. Answers to one question under one idempotency key are equal, fresh or repeated.
 
-    Each kind of answer has a `value`: what was published, or None where nothing was.
+    Each kind of answer has a `value`: what was published, or None where nothing was. `limits` says which values, rows
+    and groups its query counts, such as "values are clipped to 0 to 25"; it is empty where all count.
     """
 
     call: int
+    limits: str = field(default="", repr=False, compare=False, kw_only=True)
     _cashier: Cashier | None = field(default=None, init=False, repr=False, compare=False)
     _repeated: bool = field(default=False, init=False, repr=False, compare=False)
     # What commands say of it, of a table beside its rows; None for all public fields.
@@ -131,6 +133,12 @@ class Answer:
     def hit(self) -> bool:
         """Whether the outcome was in the target, which is what is charged; True for a call without a target."""
         return self.hit_if is None or bool(getattr(self, self.hit_if))
+
+    def __bool__(self) -> bool:
+        """`InvalidParameter` for an answer that may be a miss: a miss is an answer too, and would pass for a hit."""
+        if self.hit_if is not None or type(self).hit is not Answer.hit:
+            raise InvalidParameter("a miss is an answer too: ask whether it is a hit, as in: if answer.hit")
+        return True
 
     @property
     def inference(self) -> Inference | None:
@@ -160,7 +168,7 @@ class Answer:
     @property
     def _notes(self) -> list[str]:
         """What to know of a value apart from its interval."""
-        return [RAW] if raw(self.value, self.interval) else []
+        return [*([RAW] if raw(self.value, self.interval) else []), *([self.limits] if self.limits else [])]
 
     @property
     def findings(self) -> Findings:
@@ -309,7 +317,8 @@ class Table(Answer):
 
     @property
     def _notes(self) -> list[str]:
-        return [RAW] if any(raw(row.get("value"), (row.get("low"), row.get("high"))) for row in self.rows()) else []
+        outside = any(raw(row.get("value"), (row.get("low"), row.get("high"))) for row in self.rows())
+        return [*([RAW] if outside else []), *([self.limits] if self.limits else [])]
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary a key, in the order they were listed: its parts, and what is said of it."""
@@ -347,6 +356,9 @@ class Table(Answer):
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def __bool__(self) -> bool:
+        return super().__bool__() and len(self) > 0
 
     def __getitem__(self, key: Any) -> dict[str, Any]:
         wanted = key if isinstance(key, tuple) else (key,)
@@ -412,22 +424,15 @@ class NoisyNumber(Answer):
 
     >>> NoisyNumber(call=1, value=512, error_bar=30.0).interval
     (482.0, 542.0)
-
-    `limits` says which values it counts, such as "values are clipped to 0 to 25"; "" where it counts all.
     """
 
     value: Value
     error_bar: float | None
     told: Inference | None = field(default=None, repr=False, compare=False, kw_only=True)
-    limits: str = field(default="", repr=False, compare=False, kw_only=True)
 
     @property
     def interval(self) -> Ends | None:
         return around(self.value, self.error_bar, self.told)
-
-    @property
-    def _notes(self) -> list[str]:
-        return [*super()._notes, *([self.limits] if self.limits else [])]
 
     def __float__(self) -> float:
         return float(self.value)
@@ -444,7 +449,6 @@ class NoisyNumbers(Table):
     values: tuple[Value, ...]
     error_bar: float | None
     told: Inference | None = field(default=None, repr=False, compare=False, kw_only=True)
-    limits: str = field(default="", repr=False, compare=False, kw_only=True)
 
     @property
     def value(self) -> dict[Any, Value]:
@@ -453,10 +457,6 @@ class NoisyNumbers(Table):
 
     def cells(self, position: int) -> dict[str, Any]:
         return {"value": self.values[position]} | in_row(around(self.values[position], self.error_bar, self.told))
-
-    @property
-    def _notes(self) -> list[str]:
-        return [*super()._notes, *([self.limits] if self.limits else [])]
 
 
 class Known(NamedTuple):

@@ -379,9 +379,10 @@ def test_a_new_ledger_of_a_file_with_batches_is_warned_of(tmp_path):
     for ledger, this in ((moved, None), (":memory:", None), (moved, "does not know this dataset")):
         found, session = reopened(ledger, **({} if this is None else {"dataset": "other"}))
         session.close()
-        assert [each.partition("(ledger=)")[0] for each in found] == (
-            [] if this is None else [warned.format(this).replace("visits", "other")]
-        )
+        first = [] if this is None else [warned.format(this).replace("visits", "other")]
+        assert [each.partition("(ledger=)")[0] for each in found[: len(first)]] == first
+        also = ["go on under that name (dataset='visits')" in each for each in found[len(first) :]]
+        assert also == [True] * len(first)
 
 
 def pq_folder(folder, rows):
@@ -396,3 +397,17 @@ def later_file(folder, rows):
     place = folder / "parts" / f"{len(list((folder / 'parts').iterdir()))}.parquet"
     pq.write_table(rows, place)
     return place
+
+
+def test_another_name_for_the_same_rows_is_warned_of_until_it_is_charged(visits, tmp_path):
+    place = {"ledger": tmp_path / "of.ledger"}
+    with opened(visits, dataset="first", **place) as session:
+        session.release(count(), epsilon="0.1")
+    found, session = told(lambda: opened(visits, dataset="second", **place))
+    with session:
+        assert [each for each in found if "dataset='first'" in each]
+        session.release(count(), epsilon="0.1")
+    for name, types in (("first", TYPES), ("second", TYPES), ("third", {"age": "DOUBLE"})):
+        found, session = told(lambda name=name, types=types: opened(visits, dataset=name, columns=types, **place))
+        session.close()
+        assert not any("dataset=" in each for each in found)

@@ -18,8 +18,9 @@ from chary.accounting.intervals import (
     spending_list,
 )
 from chary.errors import InvalidParameter
-from chary.numbers import Number, plain, probability, set_fields, whole
+from chary.numbers import Number, between, plain, probability, set_fields, whole
 
+_SHOWN: Final = 50
 Procedure = Literal["online", "spending", "e-values", "benjamini-hochberg"]
 ANY_ANALYST: Final = "for questions chosen by earlier answers too, wherever one stops"
 _RULES: Final[dict[str, tuple[Rule, str]]] = {
@@ -141,6 +142,15 @@ class Findings(Sequence[Finding]):
 
     def __len__(self) -> int:
         return sum(map(len, self.calls))
+
+    def __str__(self) -> str:
+        named = [(found, "" if found.key is None else f", {found.key}") for found in self[:_SHOWN]]
+        lines = [
+            f"call {found.call}{key}: {plain(found.value)}, interval {between(*found.interval)}"
+            + ("" if found.caution is None else f", {found.caution}")
+            for found, key in named
+        ]
+        return "\n".join([*lines, *([f"... and {len(self) - _SHOWN:,} more"] if len(self) > _SHOWN else [])])
 
     def intervals(
         self, confidence: Number = CONFIDENCE, *, simultaneous: bool = False, tests: int | None = None

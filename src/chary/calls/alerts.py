@@ -730,7 +730,10 @@ class AlertRun(RunKind[Any, AlertState]):
         if query.keys is None:
             state = state_of(bool(active))
             told = law.publications.get(state) if changed else None
-            return AlertAnswer(number, found.get(()), bar, state, bool(changed), version, publication=told, window=seen)
+            value, limits = found.get(()), query.limits
+            return AlertAnswer(
+                number, value, bar, state, bool(changed), version, publication=told, window=seen, limits=limits
+            )
         states = tuple(state_of(position in active) for position in range(len(keys)))
         publications = law.publications
         return AlertAnswers(
@@ -744,6 +747,7 @@ class AlertRun(RunKind[Any, AlertState]):
             bar,
             publications=publications,
             window=seen,
+            limits=query.limits,
         )
 
     def _watched(self) -> AlertMemory:

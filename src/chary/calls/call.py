@@ -151,6 +151,12 @@ class Call(ABC, Generic[AnswerT]):
         """Make the call. A call that consists of several plans overrides this."""
         return spine.perform(self.plan(spine), request)
 
+    @property
+    def limits(self) -> str:
+        """Which values, rows and groups of its query count, in words; empty where all do, or where it has no query."""
+        said: str = getattr(vars(self).get("query"), "limits", "")
+        return said
+
     def body(self) -> Json:
         """The call as JSON, from which `read` makes an equal one."""
         try:
@@ -191,6 +197,10 @@ class Shorthand(Call[AnswerT]):
 
     def plan(self, spine: Spine) -> Plan[AnswerT]:
         return self.stands_for().plan(spine)
+
+    @property
+    def limits(self) -> str:
+        return self.stands_for().limits
 
     @property
     def numeric(self) -> bool:

@@ -90,7 +90,7 @@ class MeanNoise:
     def foretold(self) -> str:
         """The width of an interval in words, as a function of the number of values, which is not known beforehand."""
         (one, other), grid = self.reaches(), self.query.grid
-        least, of = plain(float(one * grid)), "the interval of a mean of n values, clipped to its bounds,"
+        least, of = plain(float(one * grid)), "the interval of a mean of n rows that count"
         if self.form == "ends":
             return f"{of} reaches about {least}/n to either side"
         most = plain(float((one + other * max(-self.steps[0], self.steps[1])) * grid))

@@ -236,6 +236,9 @@ class BudgetOptions(LedgerOptions):
         str | None, typer.Option(help=Expert("Part of --budget-delta reserved for calls with a --delta."))
     ] = None
     filter: Annotated[str | None, typer.Option(help=Expert("Privacy accounting: renyi, exact or pure."))] = None
+    grain: Annotated[
+        str | None, typer.Option(help=Expert("Epsilon of most calls, for a new ledger (default: that of this test)."))
+    ] = None
     request: Annotated[str | None, typer.Option(help="Idempotency key: the same request again is free.")] = None
 
 

@@ -19,7 +19,7 @@ from chary.calls import Call, Run
 from chary.cli import answers, commands, output
 from chary.cli.config import KINDS, TYPED, Settings, check_rows, is_ledger
 from chary.cli.forms import Form, flag, in_options
-from chary.cli.session import Opened, ask, blocked, budget_unsaid, declared, dialect, unpivoted
+from chary.cli.session import Opened, ask, blocked, budget_unsaid, check_table, declared, dialect, unpivoted
 from chary.config import NAME
 from chary.core import charges, quote
 from chary.data import Check
@@ -309,6 +309,7 @@ def _init(stated: Stated) -> commands.Found:
     if stated.budget.budget_epsilon is not None:
         Budget(stated.budget.budget_epsilon, stated.budget.budget_delta or 0)
     name = usual_name(source.file, source.table)
+    check_table(source)
     untyped = source.columns is None and not source.infer_types and source.series is None
     if untyped and str(source.file).lower().endswith(ENDINGS["csv"]):
         raise InvalidParameter(UNDECIDED.format(name))

@@ -88,6 +88,8 @@ def ask(
     size = sized(call)
     first = size if there or limit is None else size or _first_size(limit, budget.filter, call.hits)
     grain = first if targets and not there else None
+    if budget.grain is not None:
+        grain = positive(budget.grain, "--grain")
     if budget.filter == "exact" and not there and grain is None:
         raise InvalidParameter("--filter exact is for calls of one size: begin with one that tests, such as a test")
     session = _open(source, budget, limit, file, grain, dataset)
@@ -193,8 +195,8 @@ def _open(
             source.file, column=source.series, sensitivity=source.sensitivity, table=source.table, **common
         )
     # The ledger has the unit of a table, and a table without its name is none that it knows.
-    if source.there and (source.table is not None) != (source.on_server or source.file.lower().endswith(DUCKDB)):
-        raise InvalidParameter("name the table of a DuckDB file or a server, and of no other, by --table NAME")
+    if source.there:
+        check_table(source)
     if (source.unit is None) != source.row_level:
         raise InvalidParameter("say what is protected: --unit COLUMN, or --row-level if every row is a unit of its own")
     common |= {"table": source.table, "neighbors": source.neighbors, "infer_types": source.infer_types}
@@ -203,6 +205,12 @@ def _open(
     common["blocks"] = blocked(source.blocks)
     common["unpivot"] = unpivoted(source.unpivot)
     return open(source.file, privacy_unit=source.unit, **common)
+
+
+def check_table(source: SourceOptions) -> None:
+    """`InvalidParameter` for a file or a server without its table, and for a table of anything else."""
+    if (source.table is not None) != (source.on_server or source.file.lower().endswith(DUCKDB)):
+        raise InvalidParameter("name the table of a DuckDB file or a server, and of no other, by --table NAME")
 
 
 def question(session: Session, source: SourceOptions, query: QueryOptions) -> Question:

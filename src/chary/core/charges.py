@@ -142,7 +142,9 @@ def refused(plan: Plan[Any], filter_: Filter, accounts: Accounts, block: str | N
         told += f"; it also takes a delta of {failing}, and {aside} is left of delta_reserve="
     told += _ended(basic, accounts)
     fitting = _largest_that_fits(plan, filter_, accounts)
-    told += "" if fitting is None else f"; epsilon={plain(fitting)} would fit"
+    if fitting is not None and plan.size is not None:
+        ending = ends_free_misses(plan.size.at(fitting), filter_, accounts)
+        told += f"; epsilon={plain(fitting)} would fit" + (", and end free misses for everybody" if ending else "")
     if (freed := freed_by_a_delta(plan, filter_)) is not None:
         told += f"; misses are charged here, and would be free {freed}: {NEW_LEDGER}"
     error = BudgetExceeded(told)

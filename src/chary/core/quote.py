@@ -40,11 +40,12 @@ _UNTOLD: Final = (
     "most",
     "basic",
     "block",
+    "limits",
     "guarantee",
     "hard_answers",
     "parts",
 )
-_IF_SAID: Final = ("block", "guarantee")
+_IF_SAID: Final = ("block", "guarantee", "limits")
 NOT_FREE: Final = "misses are not free"
 LAST_FREE: Final = "this call ends free misses"
 NO_ROOM: Final = "the call does not fit"
@@ -92,7 +93,8 @@ class Quote:
     `QuantileAnswers`). `within` is the error of all tests together, where their number is known. `interval` describes
     an interval whose width depends on the data.
 
-    `guarantee` says what all answers together satisfy, and between which neighbours. In the steps of the filter, `most`
+    `limits` says which values, rows and groups the query counts, where not all do. `guarantee` says what all answers
+    together satisfy, and between which neighbours. In the steps of the filter, `most`
     is the worst outcome, `basic` the same in its basic account, and `parts` the parts of the rows it is charged in.
     `hard_answers` estimates how many answers of a PMW run are hard, if a public example was given (`ExpectedHard`).
     """
@@ -125,6 +127,7 @@ class Quote:
     compared: Comparing | None = field(default=None, repr=False, compare=False)
     block: str | None = field(default=None, repr=False)
     guarantee: str | None = field(default=None, repr=False)
+    limits: str | None = field(default=None, repr=False)
     parts: Parts | None = field(default=None, repr=False, compare=False)
     distance_given: bool = field(default=False, repr=False, compare=False)
     hits_before_end: int | None = field(default=None, repr=False, compare=False)
@@ -172,6 +175,7 @@ class Quote:
             lines.append(f"With {CONFIDENT}, each rank is off by at most {self.rank_error} values")
         lines += [sentence(str(said)) for said in (self.within, self.interval, self.hard_answers) if said is not None]
         lines += [line for line in expected if RAISE not in line]
+        lines += [] if self.limits is None else [sentence(self.limits)]
         return lines + ([] if self.guarantee is None else [f"Guarantee: {self.guarantee}"])
 
     def compared_lines(self) -> list[str]:

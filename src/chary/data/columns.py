@@ -139,5 +139,5 @@ def declare(name: str, kind: TypeClass, engine_type: str) -> str:
         return ""
     # Cells with decimals are no BIGINT, and would be NULL.
     also = ", or DOUBLE if it has decimals" if engine_type == "BIGINT" else ""
-    way = f"open it with columns={{{name!r}: {engine_type!r}}}{also}"
-    return f"; if it is text because a CSV was opened without types, {way}"
+    way = f"a new ledger takes columns={{{name!r}: {engine_type!r}}}{also}"
+    return f"; if it is text because no type was declared for it, {way}, and one that is there keeps its types"

@@ -331,7 +331,7 @@ def _calls(paper: _Paper, report: PublicReport, found: content.ReportedDataset) 
     paper.need(2)
     paper.text("All queries and their answers", 13, "bold")
     paper.text(
-        f"Published values contain random noise. Each interval contains its true value with "
+        f"Published values contain random noise. Each interval contains the true value of its question with "
         f"{number(float(100 * report.confidence))} % confidence, given that the value was published. A noisy value can "
         "lie outside of its interval, where the true value cannot be. Values below a threshold were not published and "
         "are not in this report. A star marks a value that may be a false alarm."

@@ -377,6 +377,16 @@ def warn_of_second_budget(rows: Rows, place: Place, dataset: str, this: str) -> 
         )
 
 
+def warn_of_names(rows: Rows, known: Mapping[str, Terms], dataset: str) -> None:
+    """Warn of a dataset of the same columns and unit that the ledger has under another name."""
+    same = [name for name, terms in known.items() if terms.fingerprint == rows.fingerprint()]
+    if same:
+        _warn(
+            f"the ledger keeps a budget of {same[0]!r} with the same columns and unit. If these are the same rows, go "
+            f"on under that name (dataset={same[0]!r}): the budget of {dataset!r} comes on top"
+        )
+
+
 def warn_of_ledgers(source: Any, place: Place, dataset: str) -> None:
     """Warn of other ledgers, next to the rows or next to their ledger, that keep a budget of the same dataset.
 
@@ -686,6 +696,7 @@ def session_of(
             warn_of_second_budget(rows, place, dataset, "is new" if found is None else "does not know this dataset")
             if str(place.ledger) != IN_MEMORY:
                 check_decided(rows, dataset)
+                warn_of_names(rows, known, dataset)
         elif found is not None:
             warn_of_batches(rows, opened, found, dataset)
         warn_of_ledgers(opened, place, dataset)

@@ -482,6 +482,7 @@ class Session(Verbs, Growing):
         """
         made = asked(call)
         found = quote(self.spine, made.plan(self.spine), distance, tests, confidence, truth)
+        found = replace(found, limits=made.limits or None)
         if queries or like is not None:
             if not isinstance(made, PMW):
                 raise InvalidParameter("queries= and like= are for PMW, whose hard answers they are to tell")

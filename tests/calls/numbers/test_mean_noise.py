@@ -305,3 +305,19 @@ def test_sums_and_means_say_what_they_are_clipped_to(bounds, near):
         groups = session.release(chary.mean("kwh", **asked).by("home", [1, 2]), epsilon=10**4)
         assert of in str(groups).splitlines()[-2]
         assert "clipped" not in str(session.release(chary.count(), epsilon=1))
+
+
+@pytest.mark.parametrize(("most", "said"), [(1, "one group alone"), (2, "at most 2 groups"), (3, None), (None, None)])
+def test_answers_and_quotes_say_of_how_many_groups_a_unit_counts(most, said):
+    """A person of three years would otherwise seem to be in the first year alone."""
+    rows = pa.table({"home": [home // 3 for home in range(600)], "year": [1, 2, 3] * 200})
+    options = {"privacy_unit": "home", "budget": chary.Budget(epsilon=100, delta=1e-6), "ledger": ":memory:"}
+    with chary.open(rows, **options) as session:
+        by_year = chary.count().by("year", [1, 2, 3], max_groups_per_unit=most)
+        wanted = None if said is None else f"each unit counts in {said}, the first of the list that it has"
+        alert = session.start(chary.calls.Alert(by_year, above=50, hits=20))
+        for call in (Release(by_year, epsilon=1), chary.calls.ReleaseIf(by_year, above=50, hits=20)):
+            quoted, told = str(session.quote(call)), str(session.ask(call))
+            assert [wanted in told, wanted.capitalize() in quoted] == [True, True] if wanted else "ach unit" not in told
+        assert ("each unit counts" in str(alert.ask())) is (wanted is not None)
+        assert by_year.describe().endswith(f"(3 keys, {most} a unit)" if wanted else "(3 keys)")

@@ -5,12 +5,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from chary import Budget, count
-from chary.calls import IndividualTests, OnChange, ReleaseIf, Widen
+from chary import Budget, InvalidParameter, count
+from chary.calls import Alert, IndividualTests, OnChange, ReleaseIf, Widen
 from chary.calls.thresholds import rounded
 from chary.core.plan import Data, laplace_for
 from chary.noise import Seeded
-from tests.session.kit import CLINICS, PAID
+from tests.session.kit import CLINICS, PAID, PUBLIC, USUAL
 
 BUDGET = Budget(epsilon=50, delta=1e-6)
 EPSILON = "0.05"
@@ -125,3 +125,18 @@ def test_streams_tell_the_same(opened):
     assert ask(count()).interval[0] is None or ask(count()).interval[0] > -1100
     rows = [row for row in ask(EVERY) if row["hit"]]
     assert all(row["low"] is not None for row in rows)
+
+
+def test_a_miss_does_not_pass_for_a_hit(opened):
+    session = opened(budget=USUAL, **PUBLIC)
+    for asked in (
+        session.release_if(count(), above=10**6, hits=20),
+        session.release_if(count().by("clinic", ["north", "south"]), above=10**6, hits=20),
+        session.start(Alert(count(), above=10**6, hits=20)).ask(),
+    ):
+        with pytest.raises(InvalidParameter, match=r"if answer\.hit"):
+            bool(asked)
+        assert not asked.hit
+    assert session.release(count(), epsilon="0.1")
+    assert session.release(count().by("clinic", ["north"]), epsilon="0.1")
+    assert not session.test(count(), above=10**6, hits=20)

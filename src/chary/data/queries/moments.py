@@ -93,8 +93,8 @@ class Mean(Keyed[AnsweredT]):
 
     @property
     def limits(self) -> str:
-        """Which values and rows it counts, in words."""
-        return limited(self.bounds, self.max_rows_per_unit)
+        """Which values, rows and groups count, in words."""
+        return "; ".join(filter(None, (limited(self.bounds, self.max_rows_per_unit), super().limits)))
 
     @property
     def center(self) -> Fraction:

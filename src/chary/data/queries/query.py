@@ -164,6 +164,15 @@ class Keying:
         limit = self.max_groups_per_unit or self.assumed_groups_per_unit or len(self.domain)
         return 1 if unit is None else min(limit, len(self.domain))
 
+    @property
+    def kept(self) -> str:
+        """Of which groups a unit counts, in words; empty where of all that it has."""
+        most = self.max_groups_per_unit
+        if most is None or most >= len(self.domain):
+            return ""
+        where = "one group alone" if most == 1 else f"at most {most} groups"
+        return f"each unit counts in {where}, the first of the list that it has"
+
     def body(self) -> dict[str, Any]:
         """A JSON-able description."""
         limits = {"keep_per_unit": self.max_groups_per_unit, "stated_per_unit": self.assumed_groups_per_unit}
@@ -193,6 +202,11 @@ class Keyed(Generic[AnsweredT]):
         return None if self.keying is None else self.keying.domain.rows
 
     @property
+    def limits(self) -> str:
+        """Which values, rows and groups count, in words; empty where all do."""
+        return "" if self.keying is None else self.keying.kept
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns whose values are the parts of a key."""
         return () if self.keying is None else self.keying.domain.columns
@@ -205,7 +219,8 @@ class Keyed(Generic[AnsweredT]):
         where = "" if self.where is None else f" where {self.where.text}"
         if self.keying is None:
             return where
-        return f"{where} by {', '.join(self.keying.domain.columns)} ({len(self.keying.domain)} keys)"
+        most = f", {self.keying.max_groups_per_unit} a unit" if self.keying.kept else ""
+        return f"{where} by {', '.join(self.keying.domain.columns)} ({len(self.keying.domain)} keys{most})"
 
 
 class Query(ABC, Generic[AnsweredT]):

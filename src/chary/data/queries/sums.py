@@ -160,9 +160,10 @@ class Sum(Keyed[AnsweredT], Query[AnsweredT]):
 
     @property
     def limits(self) -> str:
-        """Which values and rows it counts, in words."""
+        """Which values, rows and groups count, in words."""
         told = limited(self.bounds, self.max_rows_per_unit)
-        return told if self.unit_total is None else f"{told}, each unit's sum to {_range(self.unit_total)}"
+        told += "" if self.unit_total is None else f", each unit's sum to {_range(self.unit_total)}"
+        return "; ".join(filter(None, (told, super().limits)))
 
     @property
     def steps(self) -> tuple[int, int]:
