@@ -111,7 +111,7 @@ class Answer:
     """The answer of call `call`. Answers to one question under one idempotency key are equal, fresh or repeated.
 
     Each kind of answer has a `value`: what was published, or None where nothing was. `limits` says which values, rows
-    and groups its query counts, such as "values are clipped to 0 to 25"; it is empty where all count.
+    and groups its query counts, such as "values are clipped to 0 to 25". A session sets it, for calls of one query.
     """
 
     call: int
@@ -120,6 +120,8 @@ class Answer:
     _repeated: bool = field(default=False, init=False, repr=False, compare=False)
     # What commands say of it, of a table beside its rows; None for all public fields.
     also: ClassVar[str | None] = None
+    # Whether another call like it is charged as much, whatever comes out.
+    one_price: ClassVar[bool] = False
     # The field or property that says whether it is a hit; None for a call without a target.
     hit_if: ClassVar[str | None] = None
 
@@ -212,7 +214,8 @@ class Answer:
 
     @property
     def repeated(self) -> bool:
-        """Whether it was stored under its idempotency key before it was asked for, and so was free this time."""
+        """Whether it was stored under its idempotency key before it was asked for, and so was free this time. Only a
+        session of this process says so, and no service."""
         return self._repeated
 
     @property
@@ -268,7 +271,7 @@ class Answer:
             return f"{REPEATED}, {percent(left)} left"
         if self._cashier.free_misses_ended:
             return f"{priced(charged, left)}; {MISSES_ENDED}: {EVERY_CHARGED}"
-        last = self.hit and 0 < left < charged
+        last = self.one_price and 0 < left < charged
         return f"{priced(charged, left)}; {LAST}" if last else priced(charged, left)
 
     def _told(self) -> dict[str, str]:
@@ -428,6 +431,7 @@ class NoisyNumber(Answer):
 
     value: Value
     error_bar: float | None
+    one_price = True
     told: Inference | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     @property
@@ -448,6 +452,7 @@ class NoisyNumbers(Table):
 
     values: tuple[Value, ...]
     error_bar: float | None
+    one_price = True
     told: Inference | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     @property
@@ -509,6 +514,14 @@ def handed_out(answer: Handed, cashier: Cashier, *, repeated: bool = False) -> H
     """The answer, which can look up its cost from now on."""
     if isinstance(answer, Answer):
         set_fields(answer, _cashier=cashier, _repeated=repeated)
+    return answer
+
+
+def counting(answer: Handed, *asked: object) -> Handed:
+    """The answer, which says what the first of these counts that does not count all."""
+    said = next((limits for each in asked if (limits := getattr(each, "limits", ""))), "")
+    if said and isinstance(answer, Answer):
+        set_fields(answer, limits=said)
     return answer
 
 

@@ -118,7 +118,7 @@ def test_a_short_form_is_the_same_command(call, patients, kind):
 
 
 # What follows shows calls to write, with their epsilon.
-CALLS_TO_WRITE = " at the same cost, "
+CALLS_TO_WRITE = " at the same cost:"
 
 
 @pytest.mark.parametrize("kind", USUAL)

@@ -53,3 +53,17 @@ def test_at_most_what_was_quoted_is_charged_and_the_run_is_listed(kind, opened):
         assert [(run.call, run.kind) for run in session.runs] == [(answer.call, stored.kind)]
     else:
         assert session.runs == []
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_what_costs_the_same_whatever_comes_out_is_charged_that(kind, opened):
+    """All parts of it together, such as the groups of a quantile."""
+    session = answering(kind, opened=opened, **ROOM)
+    call, before = sample(kind, session), session.spent.share
+    quote = session.quote(call)
+    if quote.price_if_hit != quote.price_if_miss or isinstance(call, Opening):
+        return
+    session.ask(call)
+    assert session.spent.share - before == pytest.approx(quote.price_if_hit, abs=1e-12)
+    if quote.hits_left is not None and quote.price_if_hit:
+        assert quote.hits_left == int((1 - before) / quote.price_if_hit + 1e-9) or quote.hits_before_end is not None

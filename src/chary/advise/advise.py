@@ -31,7 +31,7 @@ from chary.core.transaction import SessionBase, Spine
 from chary.data import NeighborRelation, Neighbors
 from chary.errors import CharyError, NotPriced
 from chary.filters import Budget, Filter, PureFilter, RenyiFilter, exact_filter_for, largest_call
-from chary.numbers import EVERY_CHARGED, MISSES_ENDED, Number, exact, whole
+from chary.numbers import EVERY_CHARGED, MISSES_ENDED, Number, exact, percent, whole
 
 # Which mechanism for this many threshold tests: advice for a new dataset, and for what is left of one.
 
@@ -240,10 +240,10 @@ def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None =
     listed that fit into the budget. Of a release by Laplace noise it is that by Gaussian noise, with the error of each
     value. Empty for all other calls that are no tests against a threshold.
     """
-    if isinstance(call, Shorthand):
-        call = call.stands_for()
-    if isinstance(call, Release):
-        return _releases(spine, call, found)
+    made = call.stands_for() if isinstance(call, Shorthand) else call
+    if isinstance(made, Release):
+        code = "session.release(query, rho={})" if made is call else "rho={} for epsilon="
+        return _releases(spine, made, found, code)
     if found.outlook is None or not isinstance(
         call, (prepaid_tests.SparseVector, prepaid_tests.PrepaidTests, sharpness.Threshold)
     ):
@@ -258,19 +258,20 @@ def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None =
         terms = {"hits": min(expected, tests)} | _terms(call, asked, spine, tests)
         wanted = Wanted.asked(spine.rows.neighbor_relation, **terms)
         paid, own = _paid(call, agreed, asked, filter_, wanted), []
-        cost = filter_.shares.taken(paid.cut_to(filter_.capacity))
         if paid.fits_into(filter_.capacity):
+            cost = filter_.shares.taken(paid)
             error = _error(call, agreed, asked, spine, wanted)
-            own = [Alternative(f"{call.name}, as quoted", error, None, cost)]
+            own = [Alternative(f"{call.name}, as quoted: {percent(cost)} of the budget", error, None)]
         others = _calls(wanted, Room(filter_, paid.cut_to(filter_.capacity), ended=ended)).advice().options
     except CharyError:  # nothing to compare with: more hits than tests, say, or an order without a table
         return []
-    told = [Alternative(each.mechanism, each.error, each.code, cost) for each in others if each.code is not None]
+    told = [Alternative(each.mechanism, each.error, each.code) for each in others if each.code is not None]
     return sorted(own + told, key=lambda each: each.error)
 
 
-def _releases(spine: Spine, call: Release[Any], found: Quote) -> list[Alternative]:
-    """A release by Laplace noise and that of its cost by Gaussian noise; empty where there is no other of its cost."""
+def _releases(spine: Spine, call: Release[Any], found: Quote, code: str) -> list[Alternative]:
+    """A release by Laplace noise and that of its cost by Gaussian noise, as code with its rho; empty where there is
+    none of its cost."""
     ended = found.free_misses_ended or found.ends_free_misses
     if call.epsilon is None or call.delta is not None or found.error_bar is None or ended or not found.fits:
         return []
@@ -284,10 +285,11 @@ def _releases(spine: Spine, call: Release[Any], found: Quote) -> list[Alternativ
         rho = room.largest(lambda rho: gaussian(rho).event, lambda price: price.hit, Fraction(LARGEST_RHO))
     except CharyError:  # an account of epsilons alone takes no Gaussian noise
         return []
-    cost, error = spine.filter.shares.taken(paid), gaussian(rho).forecast().error_bar or 0.0
-    own = Alternative("Laplace noise, as quoted", found.error_bar, None, cost)
-    other = Alternative("Gaussian noise", error, f"session.release(query, rho={written(rho)})", cost)
-    return sorted((own, other), key=lambda each: each.error)
+    error, cost = gaussian(rho).forecast().error_bar, percent(spine.filter.shares.taken(paid))
+    if error is None:
+        return []
+    own = Alternative(f"Laplace noise, as quoted: {cost} of the budget", found.error_bar, None)
+    return sorted((own, Alternative("Gaussian noise", error, code.format(written(rho)))), key=lambda each: each.error)
 
 
 def _paid(

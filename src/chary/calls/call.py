@@ -154,8 +154,7 @@ class Call(ABC, Generic[AnswerT]):
     @property
     def limits(self) -> str:
         """Which values, rows and groups of its query count, in words; empty where all do, or where it has no query."""
-        said: str = getattr(vars(self).get("query"), "limits", "")
-        return said
+        return next((said for value in vars(self).values() if (said := getattr(value, "limits", ""))), "")
 
     def body(self) -> Json:
         """The call as JSON, from which `read` makes an equal one."""

@@ -318,8 +318,8 @@ class ContinualRun(RunKind[RunningCount, CountingState]):
         told = (answer["step"], answer["version"], answer["size"], values, bar)
         known = Known(*query.known_range(self._spine.rows.neighbor_relation))
         if query.keys is None:
-            return RunningCount(number, *told, known=known, limits=query.limits)
-        return RunningCounts(number, query.columns, tuple(query.keys), *told, known=known, limits=query.limits)
+            return RunningCount(number, *told, known=known)
+        return RunningCounts(number, query.columns, tuple(query.keys), *told, known=known)
 
     def _progress(self) -> Progress:
         return Progress.load(self._secret())

@@ -311,9 +311,8 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
             if query.keys is None:
                 return LivingCount(number, values.get(()), shown, publication=told)
             silence = answers.silent(law.tails, query, neighbor_relation, threshold)
-            columns, tested, limits = query.columns, len(keys), query.limits
             return answers.WatchResult(
-                number, columns, keys, values, tested, shown, publication=told, silence=silence, limits=limits
+                number, query.columns, keys, values, len(keys), shown, publication=told, silence=silence
             )
 
         said = {} if where is None else {"where": where.text}

@@ -246,6 +246,10 @@ class Quantile(Call[AnswerT]):
         return super().recorded(body | body["values"])
 
     @property
+    def limits(self) -> str:
+        return "" if self.groups is None else keying_of(self).kept
+
+    @property
     def numeric(self) -> bool:
         return self.alone and self.groups is None
 

@@ -163,10 +163,10 @@ def mean_answer(made: MeanNoise, noisy: Sequence[Sequence[int]], call: int) -> N
     query, values = made.query, made.values(noisy[0], noisy[1])
     if query.keys is None:
         told = ToldMean(made, (noisy[0][0], noisy[1][0]))
-        return NoisyMean(call, values[0], None, told=told, limits=query.limits)
+        return NoisyMean(call, values[0], None, told=told)
     parts = (tuple(noisy[0]), tuple(noisy[1]))
     keys = tuple(query.keys)
-    return NoisyMeans(call, query.columns, keys, tuple(values), None, parts, made, limits=query.limits)
+    return NoisyMeans(call, query.columns, keys, tuple(values), None, parts, made)
 
 
 def halves(query: Mean[Any], neighbor_relation: NeighborRelation, drawn: Sequence[Additive]) -> MeanNoise:
@@ -614,5 +614,5 @@ def _part(
     told, bar = answers.published(drawn, query, neighbor_relation), error_bar((drawn, query.grid))
     values = tuple(naturals(noisy, query.grid))
     if query.keys is None:
-        return NoisyNumber(call, values[0], bar, told=told, limits=query.limits)
-    return NoisyNumbers(call, query.columns, tuple(query.keys), values, bar, told=told, limits=query.limits)
+        return NoisyNumber(call, values[0], bar, told=told)
+    return NoisyNumbers(call, query.columns, tuple(query.keys), values, bar, told=told)

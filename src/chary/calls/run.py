@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Sel
 
 from chary.accounting import Event
 from chary.amounts import Amount
-from chary.answers import NoisyNumber, NoisyNumbers, Spending
+from chary.answers import NoisyNumber, NoisyNumbers, Spending, counting
 from chary.calls.call import Call, kinds, of_ledger
 from chary.core.charges import charged_in
 from chary.core.forecast import Forecast
@@ -190,7 +190,7 @@ class RunKind(Run[AnswerT, StateT]):
     def ask(self, *question: Any, request: str | None = None, **options: Any) -> AnswerT:
         self._open()
         answer: AnswerT = self._ask(question, options, request)
-        return answer
+        return counting(answer, *question, *options.values())
 
     def quote(self, *question: Any, **options: Any) -> Quote:
         self._open()

@@ -394,8 +394,7 @@ def top_keys(call: TopK, spine: Spine, query: Query, noise: Additive) -> Plan[Ra
         _check_ended(answer)
         positions = answer["positions"]
         found = best(positions, answer["noisy"])
-        ranked = tuple(keys[position] for position in positions)
-        return Ranking(number, query.columns, ranked, found, told=told(), limits=query.limits)
+        return Ranking(number, query.columns, tuple(keys[position] for position in positions), found, told=told())
 
     def forecast() -> Forecast:
         ends = replace(told(), floor=None, ceiling=None).interval(0)

@@ -393,11 +393,11 @@ def released_if(call: ReleaseIf[Any], spine: Spine, asked: Asked) -> Plan[Condit
 
     def present(answer: Json, number: int) -> Conditional:
         if isinstance(query, Mean):
-            return Conditional(number, answer["value"], None, number, limits=query.limits)
+            return Conditional(number, answer["value"], None, number)
         bar = None if law.decides else forecast.error_bar((asked.noises[0], query.grid))
         hit = answer["value"] is not None
         told = law.published(query, spine.rows.neighbor_relation, threshold) if hit else None
-        return Conditional(number, answer["value"], bar, number, publication=told, limits=query.limits)
+        return Conditional(number, answer["value"], bar, number, publication=told)
 
     return against_threshold(call, spine, query, threshold, law, run, present, reads=asked.parts, text=asked.text)
 
@@ -582,11 +582,10 @@ def tested_keys(call: Threshold[Any], spine: Spine, query: Query, law: TestLaw |
         above: Any = hit_values(keys, answer["positions"], answer.get("noisy"), query.grid)
         silence, tested = silent(own.tails, query, neighbor_relation, threshold), answer["tested"]
         if not valued:
-            return TestedKeys(number, query.columns, keys, above, tested, None, silence=silence, limits=query.limits)
+            return TestedKeys(number, query.columns, keys, above, tested, None, silence=silence)
         bar = None if own.decides else own.error_bar(query.grid)
         told = own.published(query, neighbor_relation, threshold)
-        columns, limits = query.columns, query.limits
-        return WatchResult(number, columns, keys, above, tested, bar, publication=told, silence=silence, limits=limits)
+        return WatchResult(number, query.columns, keys, above, tested, bar, publication=told, silence=silence)
 
     parts, kind = query.reach(neighbor_relation), _WATCH if valued else call.kind
     return in_order(

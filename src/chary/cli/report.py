@@ -168,7 +168,7 @@ def _synthetic(
     if to.suffix.lower() not in ENDINGS or not writable(to) or not writable(_part(to)):
         raise InvalidParameter(
             "a synthetic table goes to a file in an existing folder that ends in .csv or .parquet, as in "
-            "chary export synthetic visits.csv made.csv --row-level --neighbors replace --rows 1000"
+            "chary export synthetic visits.parquet made.csv --row-level --neighbors replace --rows 1000"
         )
     taken = kept if source.on_server else Path(source.file)
     _free_of(to, [taken, kept], force=force)

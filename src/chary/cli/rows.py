@@ -28,7 +28,7 @@ from chary.data.table import NOT_PRIVATE
 from chary.data.table import check as checked
 from chary.errors import InvalidParameter
 from chary.filters import Budget
-from chary.numbers import EVERY_CHARGED, percent
+from chary.numbers import EVERY_CHARGED, counted, percent
 from chary.session import Session
 from chary.session.opening import usual_name
 
@@ -251,8 +251,8 @@ def _show(found: Check) -> None:
     if (units := found.units) is not None:
         share = percent(units.largest / found.rows) if found.rows else "0 %"
         output.console.print(
-            f"{units.units:,} units: half of them have {units.usual:,} rows or fewer, and the largest has "
-            f"{units.largest:,}, {share} of all; {units.rows_without:,} rows are of no unit",
+            f"{units.units:,} units: half of them have {counted(units.usual, 'row', 'rows')} or fewer, and the largest "
+            f"has {units.largest:,}, {share} of all; {units.rows_without:,} rows are of no unit",
             soft_wrap=True,
         )
     rows = [

@@ -55,14 +55,13 @@ NOT_KEPT: Final = "the stated accuracy is not kept"
 class Alternative(NamedTuple):
     """Another call of the same cost. `error` bounds the errors of all its tests and values together.
 
-    `code` is the call as Python code, None for the call that is quoted. `cost` is what all its hits and misses cost
-    together, as a fraction of the budget; None in what an earlier version wrote.
+    `code` is the call as Python code, None for the call that is quoted. There, `mechanism` says what all its hits and
+    misses cost together.
     """
 
     mechanism: str
     error: float
     code: str | None
-    cost: float | None = None
 
 
 Comparing = Callable[[], Sequence[Alternative]]
@@ -187,8 +186,7 @@ class Quote:
             f"{plain(float(f'{each.error:.3g}'))}  {each.code or 'this call'}  ({each.mechanism})" for each in shown
         ]
         of = "each published value" if self.outlook is None else "all answers together"
-        cost = "" if shown[0].cost is None else f", {percent(shown[0].cost)} of the budget"
-        return [f"Error of {of} at the same cost{cost}:", *(f"  {each}" for each in lines)]
+        return [f"Error of {of} at the same cost:", *(f"  {each}" for each in lines)]
 
     def _repr_html_(self) -> str:
         """The lines as an HTML list, with warnings in red, and the alternatives as a table."""
@@ -277,12 +275,15 @@ def quote(
     charged = tests_charged or freed_by_a_delta(plan, spine.filter) is not None
     free = free_epsilon(plan, spine.filter) if charged and not told.alone else None
     halts = plan.cost.halts and not (ending or accounts.alone)
+    # Where a miss costs as much as a hit, all parts are charged: told of all together.
+    parts = plan.cost.parts if price.hit == price.miss else 1
+    hit, miss = (each_of.times(parts) for each_of in (price.hit, price.miss))
     most = _most(plan.worst(price), left, halts=halts)
     return Quote(
         kind=current_kind(plan.kind),
         epsilon=None if plan.event.epsilon is None else float(plan.event.epsilon),
-        price_if_hit=told.taken(price.hit, each),
-        price_if_miss=told.taken(price.miss, each),
+        price_if_hit=told.taken(hit, min(each * parts, LIMIT)),
+        price_if_miss=told.taken(miss, min(each * parts, LIMIT)),
         most_charged=told.taken(most, epsilons),
         left=accounts.share_left(),
         left_after=told.share_left(most, epsilons),
@@ -290,13 +291,13 @@ def quote(
         basic=epsilons,
         ends_free_misses=ending,
         free_misses_ended=accounts.alone,
-        hits_left=price.hits_left(told, each),
+        hits_left=_of_calls(price.hits_left(told, each), parts),
         fits=fits,
         error_bar=None if forecast.decides else bar,
         distance=apart if tested else None,
         wrong_call=_wrong(forecast, apart) if tested else None,
         distance_given=distance is not None,
-        hits_before_end=None if told.alone else told.copies(price.hit),
+        hits_before_end=None if told.alone else _of_calls(told.copies(price.hit), parts),
         shortfall=None if forecast.shortfall is None else forecast.shortfall(_RARE),
         rank_error=forecast.rank_error,
         within=_within(forecast, tests, confidence),
@@ -311,6 +312,10 @@ def quote(
         block=spine.tightest(read) if read is not None and len(read.names) > 1 and plan.cost is not PREPAID else None,
         parts=read,
     )
+
+
+def _of_calls(parts_left: int | None, parts: int) -> int | None:
+    return None if parts_left is None else parts_left // parts
 
 
 def _guarantee(spine: Spine) -> str:

@@ -269,7 +269,8 @@ def _tells(name: str, value: Any) -> bool:
 
 def _query(body: Mapping[str, Any]) -> str:
     try:
-        return query_of(current(body)).describe()
+        query = query_of(current(body))
+        return f"{query.describe()}; {limits}" if (limits := getattr(query, "limits", "")) else query.describe()
     except (CharyError, KeyError, TypeError, ValueError, AttributeError):
         return ", ".join(f"{name} {_said(value)}" for name, value in body.items() if _tells(name, value))
 

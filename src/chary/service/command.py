@@ -295,7 +295,7 @@ def tell_opened(service: Service) -> None:
     were asked, of quotas in the chary.toml that do not count, and of rows that will not stay."""
     for name, ledger in opened_as(service.datasets).items():
         LOG.warning(log_line(event="opened", dataset=name, ledger=ledger))
-    asked = [name for name, each in service.datasets.items() if each.new and service.trail.done(name, "ask")]
+    asked = [name for name, each in service.datasets.items() if each.new and service.trail.asked_of(name)]
     second = [
         f"dataset {name}: its ledger is new, and the audit log has earlier calls: if the old one exists, go on with "
         "it, since a second budget comes on top"

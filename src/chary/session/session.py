@@ -15,7 +15,7 @@ from typing import Any, Final, Self, TypeVar, Unpack, overload
 
 from chary.accounting import Findings
 from chary.advise.advise import alternatives
-from chary.answers import NoisyNumber, NoisyNumbers, Spending
+from chary.answers import NoisyNumber, NoisyNumbers, Spending, counting
 from chary.calls import answers, thresholds
 from chary.calls.call import Call, asked
 from chary.calls.fields import AskedShare
@@ -451,8 +451,9 @@ class Session(Verbs, Growing):
         `request` key that came before the stored answer is returned for free; the same key with another question raises
         `RequestConflict`. Errors: `BudgetExceeded` for a call that does not fit, untouched; those of the call.
         """
-        answer: plan.AnswerT = asked(call).perform(self.spine, request)
-        return answer
+        made = asked(call)
+        answer: plan.AnswerT = made.perform(self.spine, request)
+        return counting(answer, made)
 
     def quote(
         self,

@@ -320,4 +320,5 @@ def test_answers_and_quotes_say_of_how_many_groups_a_unit_counts(most, said):
             quoted, told = str(session.quote(call)), str(session.ask(call))
             assert [wanted in told, wanted.capitalize() in quoted] == [True, True] if wanted else "ach unit" not in told
         assert ("each unit counts" in str(alert.ask())) is (wanted is not None)
-        assert by_year.describe().endswith(f"(3 keys, {most} a unit)" if wanted else "(3 keys)")
+        # Stored answers are looked up by this text.
+        assert by_year.describe().endswith("(3 keys)")

@@ -120,6 +120,11 @@ class Binned(Query[NoisyNumbers]):
         return value.notnull() & (value >= low) & (value < high)
 
     @property
+    def limits(self) -> str:
+        """Of how many bins a unit counts, in words."""
+        return self._keying.kept
+
+    @property
     def _keying(self) -> Keying:
         assert self.of.keying is not None
         return self.of.keying

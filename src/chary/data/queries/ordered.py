@@ -112,7 +112,9 @@ class Ordered:
         middle = "middle value" if many == 1 else f"values, {many} at most, spread evenly in their order"
         kept = middle if self.of_unit == "spread" else "one value" if many == 1 else f"{many} values at most"
         told = f"quantiles of {column} over every {unit}{self._only}: of each"
-        return f"{told}, {_ESTIMATED[self.of_unit].format(kept=kept)}"
+        told += f", {_ESTIMATED[self.of_unit].format(kept=kept)}"
+        limited = "" if self.total.keying is None else self.total.keying.kept
+        return f"{told}; {limited}" if limited else told
 
     @property
     def _only(self) -> str:

@@ -219,8 +219,7 @@ class Keyed(Generic[AnsweredT]):
         where = "" if self.where is None else f" where {self.where.text}"
         if self.keying is None:
             return where
-        most = f", {self.keying.max_groups_per_unit} a unit" if self.keying.kept else ""
-        return f"{where} by {', '.join(self.keying.domain.columns)} ({len(self.keying.domain)} keys{most})"
+        return f"{where} by {', '.join(self.keying.domain.columns)} ({len(self.keying.domain)} keys)"
 
 
 class Query(ABC, Generic[AnsweredT]):

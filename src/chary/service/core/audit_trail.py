@@ -116,6 +116,11 @@ class AuditTrail:
         here = select(TRAIL).where(TRAIL.c.dataset == dataset, TRAIL.c.action == action).order_by(TRAIL.c.number)
         return [TrailEntry(**row._mapping) for row in self._store.rows(here)]
 
+    def asked_of(self, dataset: str) -> bool:
+        """Whether a call, a run or a question to a run was ever asked of a dataset."""
+        asked = TRAIL.c.action.in_(("ask", "start", "question"))
+        return bool(self._store.rows(select(TRAIL.c.number).where(TRAIL.c.dataset == dataset, asked).limit(1)))
+
     def broken(self) -> int | None:
         """The number of the first entry that differs from what was written; None if there is none."""
         before = _FIRST
