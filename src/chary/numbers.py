@@ -53,7 +53,7 @@ def exact(value: Number, name: str) -> Fraction:
         return _parsed(text) if isinstance(text, str) else _within(Fraction(text))
     except (ValueError, ArithmeticError):
         pass
-    if isinstance(read, str) and ("," in read or not any(map(str.isdigit, read))):
+    if isinstance(read, str) and (set(read) - set("0123456789.+-/eE") or not any(map(str.isdigit, read))):
         raise InvalidParameter(f"{name} must be a finite number, such as 0.5, got {_shortened(read)}")
     raise InvalidParameter(
         f"{name} must be a finite number below 1e308, no nearer to 0 than 1e-308, in 1,233 digits, got "

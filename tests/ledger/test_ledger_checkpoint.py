@@ -156,6 +156,28 @@ def test_a_checkpoint_takes_the_place_of_no_other_file(path, checkpoint):
     ledger.close()
 
 
+def test_an_older_copy_takes_no_checkpoint_that_knows_more(path, checkpoint, tmp_path):
+    """It is the proof of the entries that are missing, and the command that makes one may be typed on any copy."""
+    ledger = open_ledger(path, checkpoint=checkpoint)
+    ledger.open(terms())
+    ask(ledger)
+    old = tmp_path / "old.ledger"
+    old.write_bytes(path.read_bytes())
+    ask(ledger)
+    ledger.close()
+    kept = checkpoint.read_bytes()
+    with closing(open_ledger(old)) as copy:
+        with pytest.raises(LedgerCorrupted, match=r"knows entry .* does not hold.* Move that file elsewhere"):
+            copy.checkpoint(checkpoint)
+        assert checkpoint.read_bytes() == kept
+        checkpoint.rename(tmp_path / "proof")
+        assert copy.checkpoint(checkpoint) == copy.head()
+    open_ledger(old, checkpoint=checkpoint).close()
+    with closing(open_ledger(path)) as ledger:
+        # Of a checkpoint that is behind, all is known.
+        assert ledger.checkpoint(checkpoint) == ledger.head()
+
+
 @pytest.mark.parametrize("slot", [0, 1])
 def test_a_torn_slot_leaves_the_other_and_two_are_refused(path, checkpoint, slot):
     ledger = open_ledger(path, checkpoint=checkpoint)

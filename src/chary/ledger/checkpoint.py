@@ -67,6 +67,18 @@ class Checkpoint:
         except OSError as error:
             raise LedgerError(f"the checkpoint cannot be written: {error.strerror}") from None
 
+    def renew(self, connection: Connection, head: Head) -> None:
+        """Make the file for this ledger; `LedgerCorrupted` in the place of one that knows entries which it lacks."""
+        kept = None
+        with suppress(LedgerError):  # what cannot be read knows nothing
+            kept = self.read()
+        if kept is not None and not holds(connection, kept):
+            raise LedgerCorrupted(
+                f"{self.path} knows entry {kept.entries}, which this ledger does not hold: it is older, or another. "
+                "Move that file elsewhere, since it is the proof, and make a new one"
+            )
+        self.start(head)
+
     def move(self, head: Head) -> None:
         """Checkpoint a head; durable when this returns. One that is older than what is kept changes nothing."""
         try:
@@ -181,7 +193,7 @@ class Bookmark:
         elif not holds(connection, kept):
             raise LedgerCorrupted(
                 f"this ledger is an older or another copy: it has {head.entries} entries and does not hold the "
-                f"kept entry {kept.entries}"
+                f"kept entry {kept.entries}. Find the newest copy; without one, see docs/howto/ledger.md#restore"
             )
         self._told = kept
 

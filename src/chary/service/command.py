@@ -355,7 +355,9 @@ def revoke(
             "no valid token has that name: it is the middle part of a token, as `chary token list` shows it"
         )
     ends = StandingBook(store).ending_with(token)
-    told = ends if as_json else counted(ends, "alert or subscription", "alerts or subscriptions")
+    told = (
+        ends if as_json else counted(ends, "alert or subscription", "alerts or subscriptions") + ", at the next append"
+    )
     _tell({"revoked": token} | ({"ends": told} if ends else {}), as_json)
 
 

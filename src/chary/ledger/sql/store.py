@@ -86,7 +86,7 @@ class SqlStore:
         """Make a new checkpoint, apart from the ledger itself."""
         self.transactions.check_apart(path)
         with self.transactions.writing() as connection:
-            Checkpoint(path).start(head := self.transactions.bookmark.read(connection))
+            Checkpoint(path).renew(connection, head := self.transactions.bookmark.read(connection))
             return head
 
     def verify(self, progress: Progress | None) -> records.Verification:
