@@ -86,7 +86,7 @@ def test_the_rows_and_the_ledger_are_never_overwritten(call, opened, tmp_path):
     [
         ("folder.csv --force", "existing folder"),
         ("made.csv --plot folder.png", "a picture goes to a file"),
-        ("made.txt", "chary export synthetic visits.csv made.csv"),
+        ("made.txt", "chary export synthetic visits.parquet made.csv"),
         ("missing/made.csv", "existing folder"),
         ("made.csv --rows 0", "rows"),
         ("made.csv --seed -1", "seed"),

@@ -144,7 +144,7 @@ _MODULES: Final = (
 _LEFT_OUT: Final = frozenset({"_cashier"})
 # Fields that earlier versions do not know: left out if they have their default.
 _IF_SAID: Final = frozenset(
-    {"block", "blocks", "guarantee", "hard_answers", "title", "introduction", "limits", "window"}
+    {"block", "blocks", "guarantee", "hard_answers", "title", "introduction", "limits", "window", "by_test"}
 )
 # Fields of earlier versions, which are ignored.
 GONE: Final = frozenset({"extender", "reviser"})
@@ -211,7 +211,9 @@ def _composed(value: Any) -> Any:
         written = {STORED.get(name, name): _field(value, name) for name in _made_of(type(value))}
         return {
             "of": _tag(type(value)),
-            "fields": {name: each for name, each in written.items() if each not in (None, "") or name not in _IF_SAID},
+            "fields": {
+                name: each for name, each in written.items() if each not in (None, "", False) or name not in _IF_SAID
+            },
         }
     if isinstance(value, tuple):
         return [in_typed(inner) for inner in value]

@@ -37,6 +37,7 @@ _UNTOLD: Final = (
     "compared",
     "distance_given",
     "hits_before_end",
+    "by_test",
     "most",
     "basic",
     "block",
@@ -130,6 +131,7 @@ class Quote:
     parts: Parts | None = field(default=None, repr=False, compare=False)
     distance_given: bool = field(default=False, repr=False, compare=False)
     hits_before_end: int | None = field(default=None, repr=False, compare=False)
+    by_test: bool = field(default=False, repr=False, compare=False)
     hard_answers: ExpectedHard | None = field(default=None, repr=False)
 
     @cached_property
@@ -203,7 +205,7 @@ class Quote:
         """What one part costs: a test, or all of a call or an opening that has no misses."""
         hit, miss = percent(self.price_if_hit), percent(self.price_if_miss)
         if self.price_if_hit == self.price_if_miss:
-            said = f"Cost: {hit} of the budget, whatever the outcome"
+            said = f"Cost: {hit} of the budget{' for each test' if self.by_test else ''}, whatever the outcome"
         else:
             said = f"Cost: {hit} of the budget for a hit; a miss {f'costs {miss}' if self.price_if_miss else 'is free'}"
         return said + self._not_free()
@@ -220,7 +222,7 @@ class Quote:
         if not self.fits:
             ended = f"; {MISSES_ENDED}: {EVERY_CHARGED}" if self.free_misses_ended else ""
             return sentence(f"{NO_ROOM}: {percent(self.left)} of the budget is left{ended}")
-        what = "call" if self.price_if_hit == self.price_if_miss else "hit"
+        what = "test" if self.by_test else "call" if self.price_if_hit == self.price_if_miss else "hit"
         most = self.hits_left or 0
         fits = most if self.hits_before_end is None else min(most, self.hits_before_end)
         fit = counted(fits, f"such {what}", f"such {what}s")
@@ -275,8 +277,9 @@ def quote(
     charged = tests_charged or freed_by_a_delta(plan, spine.filter) is not None
     free = free_epsilon(plan, spine.filter) if charged and not told.alone else None
     halts = plan.cost.halts and not (ending or accounts.alone)
-    # Where a miss costs as much as a hit, all parts are charged: told of all together.
-    parts = plan.cost.parts if price.hit == price.miss else 1
+    # Where a miss costs as much as a hit, all parts are charged: told of all together, but of tests that may halt.
+    alike = price.hit == price.miss
+    parts = plan.cost.parts if alike and not plan.cost.halts else 1
     hit, miss = (each_of.times(parts) for each_of in (price.hit, price.miss))
     most = _most(plan.worst(price), left, halts=halts)
     return Quote(
@@ -297,6 +300,7 @@ def quote(
         distance=apart if tested else None,
         wrong_call=_wrong(forecast, apart) if tested else None,
         distance_given=distance is not None,
+        by_test=alike and plan.cost.halts and plan.cost.parts > 1,
         hits_before_end=None if told.alone else _of_calls(told.copies(price.hit), parts),
         shortfall=None if forecast.shortfall is None else forecast.shortfall(_RARE),
         rank_error=forecast.rank_error,
