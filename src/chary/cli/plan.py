@@ -31,6 +31,8 @@ def plan(
 ) -> commands.Found:
     """Compute the fourth of --budget-epsilon, --budget-delta, --hits, --epsilon; from the first two, a table.
 
+    These are limits of the exact curve, for calls of one size alone; chary quote says what a ledger charges.
+
     With --tests the table has the error of all tests together for several numbers of hits, in sensitivities. Its
     columns are a sparse vector, Laplace noise, and optimal tests: without values, for a fixed number of tests, and with
     values, whose own error is the last column.
