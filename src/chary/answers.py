@@ -170,7 +170,12 @@ class Answer:
     @property
     def _notes(self) -> list[str]:
         """What to know of a value apart from its interval."""
-        return [*([RAW] if raw(self.value, self.interval) else []), *([self.limits] if self.limits else [])]
+        return [*([RAW] if self._raw else []), *([self.limits] if self.limits else [])]
+
+    @property
+    def _raw(self) -> bool:
+        """Whether a value lies outside of its own interval."""
+        return raw(self.value, self.interval)
 
     @property
     def findings(self) -> Findings:
@@ -319,9 +324,8 @@ class Table(Answer):
         return "; ".join((held, *self._notes))
 
     @property
-    def _notes(self) -> list[str]:
-        outside = any(raw(row.get("value"), (row.get("low"), row.get("high"))) for row in self.rows())
-        return [*([RAW] if outside else []), *([self.limits] if self.limits else [])]
+    def _raw(self) -> bool:
+        return any(raw(row.get("value"), (row.get("low"), row.get("high"))) for row in self.rows())
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary a key, in the order they were listed: its parts, and what is said of it."""

@@ -604,8 +604,9 @@ class Publication:
         down, up = low is None or until is None or low <= until, high is None or since is None or high >= since
         if not (down and up):
             return None
-        beyond = until is not None and high is not None and high <= until
-        if beyond if since is None else until is None and low is not None and low >= since:
+        below = since is None and until is not None and high is not None and high <= until
+        above = until is None and since is not None and low is not None and low >= since
+        if below or above:
             return "probably a false alarm: all of the interval is withheld"
         if since is None and low is None:
             return "may be a false alarm: no lower end"

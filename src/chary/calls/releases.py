@@ -162,11 +162,9 @@ def mean_answer(made: MeanNoise, noisy: Sequence[Sequence[int]], call: int) -> N
     """The answer from the noisy numbers in the ledger."""
     query, values = made.query, made.values(noisy[0], noisy[1])
     if query.keys is None:
-        told = ToldMean(made, (noisy[0][0], noisy[1][0]))
-        return NoisyMean(call, values[0], None, told=told)
+        return NoisyMean(call, values[0], None, told=ToldMean(made, (noisy[0][0], noisy[1][0])))
     parts = (tuple(noisy[0]), tuple(noisy[1]))
-    keys = tuple(query.keys)
-    return NoisyMeans(call, query.columns, keys, tuple(values), None, parts, made)
+    return NoisyMeans(call, query.columns, tuple(query.keys), tuple(values), None, parts, made)
 
 
 def halves(query: Mean[Any], neighbor_relation: NeighborRelation, drawn: Sequence[Additive]) -> MeanNoise:

@@ -364,13 +364,11 @@ def warn_of_batches(rows: Rows, source: Any, found: Ledger, dataset: str) -> Non
         )
 
 
-def warn_of_second_budget(rows: Rows, place: Place, dataset: str, this: str) -> None:
+def warn_of_second_budget(rows: Rows, dataset: str, this: str) -> None:
     """Warn of batches that rows keep, and that a ledger must have known: another one than `this`, which counts nothing.
 
-    Throwaway ledgers are meant so. How many batches came is public."""
-    if str(place.ledger) == IN_MEMORY or not (isinstance(rows, RowTable) and rows.keeps_batches):
-        return
-    if batches := len(rows.batches()):
+    How many batches came is public."""
+    if isinstance(rows, RowTable) and rows.keeps_batches and (batches := len(rows.batches())):
         _warn(
             f"{dataset!r}: {counted(batches, 'batch was', 'batches were')} appended under a ledger, and this one "
             f"{this}: if the old one exists, go on with it (ledger=), since a second budget comes on top"
@@ -693,9 +691,10 @@ def session_of(
             undo.callback(found.close)
         if (dataset := chosen(known := _known(found), *names)) not in known:
             warn_of_cells(rows)
-            warn_of_second_budget(rows, place, dataset, "is new" if found is None else "does not know this dataset")
+            # Throwaway ledgers are meant so.
             if str(place.ledger) != IN_MEMORY:
                 check_decided(rows, dataset)
+                warn_of_second_budget(rows, dataset, "is new" if found is None else "does not know this dataset")
                 warn_of_names(rows, known, dataset)
         elif found is not None:
             warn_of_batches(rows, opened, found, dataset)
