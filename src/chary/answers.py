@@ -30,6 +30,7 @@ from chary.numbers import (
     MISSES_ENDED,
     RAW,
     REPEATED,
+    asked_again,
     between,
     percent,
     priced,
@@ -85,6 +86,9 @@ class Cashier(Protocol):
 
     def asked(self, call: Any, request: str | None) -> Any:
         """The answer to a further call, under a request."""
+
+    def asked_before(self, call: int) -> int | None:
+        """The earlier call whose question this one repeats without need; None where it is not known to repeat one."""
 
 
 class PublishedNumber(NamedTuple):
@@ -267,17 +271,21 @@ class Answer:
 
     @property
     def price(self) -> str | None:
-        """What was charged for it, what is left and whether free misses have ended; None for a copy, which knows no
-        session."""
+        """What was charged for it, what is left, whether free misses have ended and whether the same was asked before;
+        None for a copy, which knows no session."""
         if self._cashier is None:
             return None
         charged, left = self.charged.share, self.left.share
         if self._repeated:
             return f"{REPEATED}, {percent(left)} left"
+        told = [priced(charged, left)]
         if self._cashier.free_misses_ended:
-            return f"{priced(charged, left)}; {MISSES_ENDED}: {EVERY_CHARGED}"
-        last = self.one_price and 0 < left < charged
-        return f"{priced(charged, left)}; {LAST}" if last else priced(charged, left)
+            told.append(f"{MISSES_ENDED}: {EVERY_CHARGED}")
+        elif self.one_price and 0 < left < charged:
+            told.append(LAST)
+        if charged and (before := self._cashier.asked_before(self.call)) is not None:
+            told.append(asked_again(before))
+        return "; ".join(told)
 
     def _told(self) -> dict[str, str]:
         """What people are reported, by names: what was published and what it says, without the accounting."""

@@ -291,6 +291,15 @@ LAST: Final = "another such call does not fit, or ends free misses"
 REPEATED: Final = "stored under this key before, free now"
 
 
+def asked_again(before: int) -> str:
+    """What is said of an answer that was charged although the same question had been answered.
+
+    >>> asked_again(7)
+    'the same question as call 7, charged again: no idempotency key was given'
+    """
+    return f"the same question as call {before}, charged again: no idempotency key was given"
+
+
 def priced(charged: float, left: float) -> str:
     """What was charged and what is left, as proportions of the budget, for people.
 

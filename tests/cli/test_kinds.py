@@ -62,6 +62,10 @@ def test_keys_are_read_from_a_file(call, visits, tmp_path):
         ("ask visits.csv nothing", "chary ask --help lists all"),
         ("ask visits.csv label", "ask it in Python"),
         ("ask visits.csv rerun", "chary rerun --help"),
+        ("ask visits.csv relase", "no kind of call named 'relase'; did you mean release?"),
+        ("quote visits.csv relase --count", "no kind of call named 'relase'; did you mean release?"),
+        ("quote relase visits.csv --count", "no kind of call named 'relase'; did you mean release?"),
+        ("quote visits nothing --count", "no kind of call named 'nothing'; chary ask --help lists all"),
     ],
 )
 def test_a_kind_is_named(call, line, told):

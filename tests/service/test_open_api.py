@@ -52,6 +52,24 @@ def named_visits(document):
                     parameter["schema"] = {"type": "string", "enum": ["visits"]}
 
 
+def test_routes_that_do_nothing_twice_say_how(tried):
+    """The routes whose descriptions speak of the header, and all that ask, declare it."""
+    declared = {
+        path.removeprefix("/v1/datasets/{dataset}/")
+        for path, each in tried[2]["paths"].items()
+        for parameter in each.get("post", {}).get("parameters", ())
+        if parameter["name"] == "Idempotency-Key"
+    }
+    runs = {"runs", "runs/{number}/questions", "runs/{number}/lessons"}
+    assert declared == {"calls", "appends", "standing"} | runs
+    said = {
+        path
+        for path, each in tried[2]["paths"].items()
+        if "Idempotency-Key" in each.get("post", {}).get("description", "")
+    }
+    assert {path.removeprefix("/v1/datasets/{dataset}/") for path in said} <= declared
+
+
 OPERATIONS = [
     (route.path, method.lower())
     for router in ROUTERS

@@ -385,6 +385,20 @@ def test_a_new_ledger_of_a_file_with_batches_is_warned_of(tmp_path):
         assert also == [True] * len(first)
 
 
+def test_a_large_delta_is_warned_of_once(visits, tmp_path):
+    """With (0, delta)-DP the rows of each unit may be published with probability delta."""
+    ledger = tmp_path / "visits.ledger"
+    for delta, warned in (("0.01", True), ("0.0001", False), (0, False)):
+        found, session = told(lambda delta=delta: opened(visits, ledger=":memory:", budget=Budget(1, delta)))
+        session.close()
+        assert any(f"a delta of {delta} is large" in each for each in found) is warned
+    for warned in (True, False):
+        found, session = told(lambda: opened(visits, ledger=ledger, budget=Budget(1, "0.01")))
+        with session:
+            session.release(count(), epsilon="0.1")
+        assert any("is large" in each for each in found) is warned
+
+
 def pq_folder(folder, rows):
     place = folder / "parts"
     place.mkdir(exist_ok=True)

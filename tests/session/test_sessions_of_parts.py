@@ -132,8 +132,29 @@ def test_statement_report_and_books_tell_what_each_part_holds(opened, tmp_path, 
     for page in (told.html(), told.markdown()):
         assert "north 50 %" in page.replace("\\", "")
     run(["ledger", "show", str(path)])
-    assert re.search("north .* 50 %", capsys.readouterr().out)
+    shown = capsys.readouterr().out
+    assert re.search("north .* 50 %", shown)
+    assert "analysts of" not in shown
     run(["ledger", "show", str(path), "--json"])
-    assert json.loads(capsys.readouterr().out)[0]["partitions"] == [
+    found = json.loads(capsys.readouterr().out)[0]
+    assert found["partitions"] == [
         {"partition": "clinic", "most": 1, "spent": 0.5, "parts": {"north": 0.5, "south": 0.4}}
+    ]
+    assert found["analysts"] == [{"analyst": "analyst", "calls": 4, "charged": 0.7, "cap": None}]
+
+
+def test_books_tell_what_each_analyst_holds(opened, tmp_path, capsys):
+    path = tmp_path / "visits.ledger"
+    whole = opened(privacy_unit="patient", budget=Budget(epsilon=1), ledger=path)
+    for name, epsilon in (("ann", "0.4"), ("bob", "0.3"), ("ann", "0.1")):
+        Session(replace(whole.spine, analyst=name)).ask(Release(count(), epsilon=epsilon))
+    whole.spine.ledger.set_quota(whole.spine.dataset, "bob", whole.spine.filter.shares.cap(Fraction(1, 2)))
+    run(["ledger", "show", str(path)])
+    shown = capsys.readouterr().out
+    assert re.search("ann .* 2 .* 50 % .* -", shown)
+    assert re.search("bob .* 1 .* 30 % .* 50 %", shown)
+    run(["ledger", "show", str(path), "--json"])
+    assert json.loads(capsys.readouterr().out)[0]["analysts"] == [
+        {"analyst": "ann", "calls": 2, "charged": 0.5, "cap": None},
+        {"analyst": "bob", "calls": 1, "charged": 0.3, "cap": 0.5},
     ]

@@ -1,5 +1,6 @@
 """A session whose calls are admitted by the better of two accounts: what is told, and what ends and closes which."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from chary.filters import largest_call_left
 from chary.ledger import RequestUnanswered
 from chary.noise import Seeded
 from chary.session import Session
-from tests.session.kit import CLINICS, USUAL
+from tests.session.kit import CLINICS, USUAL, visits
 from tests.session.test_advising import spend
 
 BIG = Release(count(), epsilon="0.5")
@@ -258,3 +259,61 @@ def test_a_stored_answer_says_that_it_is_free_now(session):
     assert (first.repeated, again.repeated, first == again) == (False, True, True)
     assert "charged 0.851 %" in str(first)
     assert str(again).endswith("; stored under this key before, free now, 99.1 % left")
+
+
+AGAIN = re.compile(r"the same question as call (\d+), charged again: no idempotency key was given")
+
+
+def repeats(answer):
+    """The call whose question an answer says it repeats."""
+    found = AGAIN.search(answer.price)
+    return None if found is None else int(found[1])
+
+
+def test_an_answer_says_which_call_it_repeats_without_a_key(opened, place):
+    """So says every answer that was charged once more for what was known, and no other one."""
+    office = opened(ledger=place, budget=Budget(epsilon=10, delta=1e-6))
+    first = office.release(count(), epsilon="0.1")
+    second = office.release(count(), epsilon="0.1")
+    third = office.release(count(), epsilon="0.1")
+    assert [repeats(each) for each in (first, second, third)] == [None, first.call, second.call]
+    others = [
+        office.release(count(), epsilon="0.2"),
+        office.release(count("age >= 65"), epsilon="0.1"),
+        office.release(count(), epsilon="0.1", request="one more"),
+        office.release(count(), epsilon="0.1", request="one more"),
+        office.release_if(count(), above=NEVER, epsilon="0.01"),
+        office.release_if(count(), above=NEVER, epsilon="0.01"),
+    ]
+    assert [repeats(each) for each in others] == [None] * len(others)
+    # An answer under a key was the last one, and would have been found under it.
+    assert repeats(office.release(count(), epsilon="0.1")) == others[2].call
+    hit, again = (office.release_if(count(), above=-NEVER, epsilon="0.01") for _ in range(2))
+    assert (repeats(hit), repeats(again)) == (None, hit.call)
+    office.append(visits())
+    grown, known = (office.release(count(), epsilon="0.1") for _ in range(2))
+    assert (repeats(grown), repeats(known)) == (None, grown.call)
+
+
+def test_what_others_or_other_parts_were_asked_is_not_repeated(opened, place):
+    office = opened(ledger=place, budget=Budget(epsilon=10, delta=1e-6))
+    parts = office.partition("clinic", CLINICS[:2], max_parts_per_unit=1)
+    north, south = (part.release(count(), epsilon="0.1") for part in parts.values())
+    whole = office.release(count(), epsilon="0.1")
+    other = Session(replace(office.spine, analyst="somebody else")).release(count(), epsilon="0.1")
+    assert [repeats(each) for each in (north, south, whole, other)] == [None] * 4
+    assert repeats(next(iter(parts.values())).release(count(), epsilon="0.1")) == north.call
+
+
+def test_a_call_without_an_answer_is_not_repeated(opened, place):
+    """What was interrupted is charged, but nobody had its answer."""
+    office = opened(ledger=place, budget=Budget(epsilon=10, delta=1e-6))
+    spine = office.spine
+
+    def broken(step):
+        if step == "reserved":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Session(replace(spine, on_step=broken)).release(count(), epsilon="0.1")
+    assert repeats(office.release(count(), epsilon="0.1")) is None

@@ -401,7 +401,8 @@ def top_keys(call: TopK, spine: Spine, query: Query, noise: Additive) -> Plan[Ra
         below, above = (plain(float(abs(end or 0))) for end in (ends.low, ends.high))
         says = f"with {CONFIDENT}, all published values together are at most {below} too high and {above} too low"
         bar = error_bar((noise, query.grid))
-        return Forecast(bar, decides=True, step=query.grid, wrong=noise.wrong_call, interval=says)
+        wrong = None if call.above is None else noise.wrong_call  # without a bar nothing is on a wrong side
+        return Forecast(bar, decides=True, step=query.grid, wrong=wrong, interval=says)
 
     body = {"query": query.body()} | call.told() | {"epsilon": str(call.epsilon), "parallel": reach}
     event, cost = Extendable(call.epsilon or 0), PerHit(reach, hits=min(call.k, reach))

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
 import typer
@@ -54,22 +56,22 @@ class KindGroup(app.DoorGroup):
             return args
         if names[0] in self.doors:
             return [names[0], *args[1:]]
+        if len(args) > 1 and not any(arg.startswith("-") for arg in args[:2]):
+            file = Path(args[1])
+            raise typer.BadParameter(self._unknown(args[0] if file.suffix or file.exists() else args[1]))
         if DEFAULT in self.doors:
             return [DEFAULT, *args]
-        told = "a kind comes after the file, as in: chary ask FILE test --count --above 500"
-        if len(args) > 1 and not args[1].startswith("-"):
-            told = _unknown(args[1])
-        raise typer.BadParameter(told)
+        raise typer.BadParameter("a kind comes after the file, as in: chary ask FILE test --count --above 500")
 
-
-def _unknown(name: str) -> str:
-    """What is said of a kind that has no command here."""
-    known = next((kind for kind in kinds().values() if kind.name.replace("_", "-") == name.replace("_", "-")), None)
-    if known is None:
-        return f"there is no kind of call named {name!r}; chary ask --help lists all"
-    if known is Rerun:
-        return "that has a command of its own: chary rerun --help"
-    return f"a command line cannot say what {known.__name__} takes: ask it in Python, from chary.calls"
+    def _unknown(self, name: str) -> str:
+        """What is said of a kind that has no command here."""
+        known = next((kind for kind in kinds().values() if kind.name.replace("_", "-") == name.replace("_", "-")), None)
+        if known is None:
+            near = "".join(f" did you mean {other}?" for other in get_close_matches(name, self.doors, 1))
+            return f"there is no kind of call named {name!r};{near or ' chary ask --help lists all'}"
+        if known is Rerun:
+            return "that has a command of its own: chary rerun --help"
+        return f"a command line cannot say what {known.__name__} takes: ask it in Python, from chary.calls"
 
 
 def asked(stated: Stated, *, plot: Picture = None) -> Found:
@@ -81,8 +83,8 @@ def asked(stated: Stated, *, plot: Picture = None) -> Found:
     answer = stated.session.ask(call, request=stated.request)
     figures = stated.told(answer) | stated.charged(getattr(call, "epsilon", None), paid_for(answer))
     # In JSON it is the answer that came first, to the last byte.
-    again = isinstance(answer, Answer) and answer.repeated
-    yield Shown(figures, partial(output.show_tables, repeated=again))
+    price = answer.price if isinstance(answer, Answer) else None
+    yield Shown(figures, partial(output.show_tables, price=price))
     if plot is not None:
         answers.draw_answer(answer, plot, stated.asked.labels, getattr(call, "above", None))
 

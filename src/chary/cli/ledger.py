@@ -1,6 +1,7 @@
 """`chary ledger`: look at a ledger, check it, export it."""
 
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -12,7 +13,7 @@ from chary.answers import Spending, bytes_in_json, in_text
 from chary.calls.run import titled
 from chary.cli import config, output
 from chary.cli.commands import AsJson, Found, Shown, plainly
-from chary.core.charges import accounts_of, spent_of
+from chary.core.charges import accounts_of, charged_of, spent_of
 from chary.errors import InvalidParameter, LedgerCorrupted
 from chary.filters import Budget
 from chary.ledger import Head, Ledger, Terms, Verification, ledger_exists, open_ledger
@@ -51,18 +52,24 @@ def show(file: File, dataset: Dataset = None) -> Found:
         found = [_dataset(ledger, terms) for terms in ledger.datasets() if dataset in (None, terms.name)]
 
     def people(_: Any) -> None:
-        for name, budget, spent, calls, partitions in found:
-            title = f"{name}: {priced(spent.share, 1 - spent.share)} of {budget}"
-            lines: list[tuple[Any, ...]] = [_row(call) for call in calls]
+        for each in found:
+            title = f"{each.name}: {priced(each.spent.share, 1 - each.spent.share)} of {each.budget}"
+            lines: list[tuple[Any, ...]] = [_row(call) for call in each.calls]
             if not output.fits(_COLUMNS, lines):
                 lines = [(number, time[:_MINUTE], *told) for number, time, *told in lines]
             output.show_table(_COLUMNS, lines, title)
-            for held in partitions:
+            if len(each.analysts) > 1 or any(who.cap is not None for who in each.analysts):
+                asked = [
+                    (who.analyst, who.calls, percent(who.charged), None if who.cap is None else percent(who.cap))
+                    for who in each.analysts
+                ]
+                output.show_table(_Analyst._fields, asked, f"analysts of {each.name}")
+            for held in each.partitions:
                 title = f"parts of {held.partition}: {percent(held.spent)}"
                 rows = ((name, percent(share), _BAR * round(_LONG * share)) for name, share in held.parts.items())
                 output.show_table(["part", "charged", ""], rows, title)
 
-    yield Shown([_summary(*part) for part in found], people)
+    yield Shown([each.summary() for each in found], people)
 
 
 @app.command()
@@ -185,16 +192,58 @@ class _Partition(NamedTuple):
     parts: dict[str, float]
 
 
-def _dataset(ledger: Ledger, terms: Terms) -> tuple[str, Budget, Spending, list[statement.Entry], list[_Partition]]:
+class _Analyst(NamedTuple):
+    """An analyst, by the fractions of the budget that were charged and that may be; None where only the budget caps."""
+
+    analyst: str
+    calls: int
+    charged: float
+    cap: float | None
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A dataset of a ledger."""
+
+    name: str
+    budget: Budget
+    spent: Spending
+    calls: list[statement.Entry]
+    analysts: list[_Analyst]
+    partitions: list[_Partition]
+
+    def summary(self) -> dict[str, Any]:
+        """As JSON."""
+        epsilon, delta = (float(part) for part in self.budget.exact)
+        # Most datasets have none.
+        held = {"partitions": [each._asdict() for each in self.partitions]} if self.partitions else {}
+        return held | {
+            "dataset": self.name,
+            "epsilon": epsilon,
+            "delta": delta,
+            "spent": self.spent.as_dict(),
+            "analysts": [each._asdict() for each in self.analysts],
+            "calls": [vars(call) for call in self.calls],
+        }
+
+
+def _dataset(ledger: Ledger, terms: Terms) -> _Held:
     filter_ = opening.held_filter(terms)
     spent, share = spent_of(ledger, terms.name, filter_), filter_.shares.taken
+    accounts, calls = accounts_of(ledger, terms.name), list(ledger.calls(terms.name))
     partitions = [
         _Partition(
             held.partition, held.most, share(held.spent), {name: share(part) for name, part in held.parts.items()}
         )
         for held in ledger.partitions(terms.name)
     ]
-    return terms.name, filter_.budget, spent, list(statement.entries(ledger, terms.name)), partitions
+    analysts = []
+    for name in ledger.analysts(terms.name):
+        cap, own = ledger.analyst_balance(terms.name, name).capacity, [call for call in calls if call.analyst == name]
+        charged = charged_of(ledger, terms.name, filter_, own).share
+        analysts.append(_Analyst(name, len(own), charged, None if cap is None else share(cap)))
+    told = [statement.entry_of(call, accounts) for call in calls]
+    return _Held(terms.name, filter_.budget, spent, told, analysts, partitions)
 
 
 def _row(entry: statement.Entry) -> tuple[Any, ...]:
@@ -206,18 +255,3 @@ def _row(entry: statement.Entry) -> tuple[Any, ...]:
         "damaged" if entry.damage else entry.state,
     )
     return *told, entry.tests, entry.hits, percent(entry.share)
-
-
-def _summary(
-    name: str, budget: Any, spent: Any, calls: list[statement.Entry], partitions: list[_Partition]
-) -> dict[str, Any]:
-    epsilon, delta = (float(part) for part in budget.exact)
-    # Most datasets have none.
-    held = {"partitions": [each._asdict() for each in partitions]} if partitions else {}
-    return held | {
-        "dataset": name,
-        "epsilon": epsilon,
-        "delta": delta,
-        "spent": spent.as_dict(),
-        "calls": [vars(c) for c in calls],
-    }

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from chary.addresses import without_password
 from chary.errors import InvalidParameter
-from chary.numbers import ACCOUNTANTS, REPEATED, between, percent, priced, shown
+from chary.numbers import ACCOUNTANTS, between, percent, priced, shown
 
 # Printing: one JSON object, or tables for people.
 
@@ -72,8 +72,11 @@ def show_pairs(pairs: dict[str, Any], title: str | None = None) -> None:
     console.print(table)
 
 
-def show_answer(figures: Mapping[str, Any], *, repeated: bool = False) -> None:
-    """What ends an answer: its figures without the accounting, and in words what was charged and what is left."""
+def show_answer(figures: Mapping[str, Any], *, price: str | None = None) -> None:
+    """What ends an answer: its figures without the accounting, and in words what was charged and what is left.
+
+    `price` is what the answer says of that itself.
+    """
     told = _with_intervals(for_people(figures))
     if isinstance(told.get("class"), bool):
         told["class"] = "at or above" if told["class"] else "below"
@@ -84,10 +87,8 @@ def show_answer(figures: Mapping[str, Any], *, repeated: bool = False) -> None:
         console.print(f"{figures['untested']} were NOT TESTED: the budget was exhausted")
     if not figures.get(_SAYS, "no interval").startswith("no interval"):
         console.print(figures[_SAYS], soft_wrap=True)
-    if repeated:
-        console.print(f"{REPEATED}, {percent(figures[_PRICE[1]])} left")
-    elif _PRICE[0] in figures:
-        console.print(priced(*(figures[name] for name in _PRICE)))
+    if _PRICE[0] in figures:
+        console.print(price or priced(*(figures[name] for name in _PRICE)), soft_wrap=True)
 
 
 def for_people(figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,14 +175,14 @@ def check_csv(file: Path | None) -> None:
         raise InvalidParameter(f"{file} exists or cannot be written: name a new file, such as --output answer.csv")
 
 
-def show_tables(found: Mapping[str, Any], *, repeated: bool = False) -> None:
+def show_tables(found: Mapping[str, Any], *, price: str | None = None) -> None:
     """An answer for people: its rows as tables, the rest by names, and its cost in words."""
     tables = {name: narrow([for_people(row) for row in rows]) for name, rows in found.items() if is_table(rows)}
     for name, rows in tables.items():
         columns = [column.replace("_", " ") for column in rows[0]] if rows else ["none"]
         show_table(columns, [list(row.values()) for row in rows], name)
     left = {name: value for name, value in found.items() if name not in tables and name != "shares"}
-    show_answer(left, repeated=repeated)
+    show_answer(left, price=price)
 
 
 def write_csv(found: Any, file: Path, *, more: bool = False) -> None:

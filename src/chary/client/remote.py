@@ -406,6 +406,10 @@ class _RemoteCashier:
         """The answer to a further call."""
         return self.session.ask(call, request=request)
 
+    def asked_before(self, call: int) -> int | None:
+        """Not known here: the service is asked under idempotency keys alone."""
+        return None
+
 
 # The asynchronous client.
 

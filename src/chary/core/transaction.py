@@ -24,6 +24,9 @@ from chary.interruption import Uninterrupted
 from chary.ledger import CallRecord, Ledger, Parts, RequestAnswered, RequestUnanswered, Reservation, SecretMoved, State
 from chary.numbers import counted, set_fields, whole
 
+# How many of an analyst's calls are searched for the same question.
+_RECENT: Final = 100
+
 # The only way from a question to an answer: reserve, run, settle.
 
 # A session belongs to the process that opened it: a forked child can neither use nor close what it inherited. After
@@ -342,6 +345,21 @@ class Spine:
     def asked(self, call: Any, request: str | None) -> Any:
         """The answer to a call."""
         return call.perform(self, request)
+
+    def asked_before(self, call: int) -> int | None:
+        """The latest of the analyst's last calls that this one repeats, about the same version of the rows.
+
+        None without one, and for a call under an idempotency key: a new key asks for a new answer.
+        """
+        asked, note = self.ledger.call(call), self.ledger.last_note(self.dataset)
+        if asked.request is not None:
+            return None
+        after = 0 if note is None else note.entry
+        earlier = self.ledger.calls(
+            self.dataset, after, _RECENT, before=call, analyst=asked.analyst, kinds=[asked.kind], newest=True
+        )
+        same = (each for each in earlier if (each.body, each.parts) == (asked.body, asked.parts))
+        return next((each.number for each in same if each.answer is not None), None)
 
     def _answer(self, running: "_Running", block: Uninterrupted, again: int = 0) -> Json:
         """Run and settle. The held state may have moved meanwhile. Then the outcome is discarded unseen, whatever it

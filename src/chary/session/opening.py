@@ -339,12 +339,25 @@ class BudgetChoice:
 # Warnings at an opening for the owner of the rows: cells that are not read, batches that may be missing, other ledgers.
 
 _ENDING: Final = ".ledger"
+# A delta should be far below one in the number of units.
+_MOST_DELTA: Final = Fraction(1, 10**4)
 
 
 def warn_of_cells(rows: Rows) -> None:
     """Warn of columns of new rows in which cells are not of the type that was declared: they are NULL from now on."""
     for name, found in (rows.unparsed if isinstance(rows, RowTable) else {}).items():
         _warn(f"{found.told(name)}. This is not private: for who owns the rows alone; see chary check")
+
+
+def warn_of_delta(budget: Budget | None) -> None:
+    """Warn of a large delta: publishing the rows of each unit with that probability is (0, delta)-DP.
+
+    How many units there are is private, so the bound is the same for all."""
+    if budget is not None and (delta := budget.exact[1]) > _MOST_DELTA:
+        _warn(
+            f"a delta of {plain(delta)} is large: it is the probability with which the rows of a unit might be "
+            "revealed. Take far less than one in the number of units, such as 1e-6"
+        )
 
 
 def warn_of_batches(rows: Rows, source: Any, found: Ledger, dataset: str) -> None:
@@ -691,6 +704,7 @@ def session_of(
             undo.callback(found.close)
         if (dataset := chosen(known := _known(found), *names)) not in known:
             warn_of_cells(rows)
+            warn_of_delta(choice.budget)
             # Throwaway ledgers are meant so.
             if str(place.ledger) != IN_MEMORY:
                 check_decided(rows, dataset)

@@ -65,7 +65,7 @@ _ACKNOWLEDGED: Final = {
 }
 
 
-@router.post("/standing", status_code=201, openapi_extra=in_json_body(_BODY))
+@router.post("/standing", status_code=201, openapi_extra=in_json_body(_BODY) | admission.KEYED)
 async def stand(request: Request, on: Stander, body: admission.Body, service: Shared) -> JSONResponse:
     """Ask something at every append, or at a time, once for every version of the rows, within a part of the budget.
 

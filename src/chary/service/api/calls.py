@@ -60,7 +60,7 @@ _QUOTED: Final = {
 }
 
 
-@router.post("/calls", openapi_extra=in_json_body(_CALL))
+@router.post("/calls", openapi_extra=in_json_body(_CALL) | admission.KEYED)
 async def ask(
     request: Request, on: Asker, body: admission.Body, service: Shared, typed: admission.Typed = False
 ) -> JSONResponse:
@@ -71,7 +71,7 @@ async def ask(
     return await answered(request, service, on, requests.Wish.of_body("ask", body), typed)
 
 
-@router.post("/runs", openapi_extra=in_json_body(_OPENING))
+@router.post("/runs", openapi_extra=in_json_body(_OPENING) | admission.KEYED)
 async def start(
     request: Request, on: Asker, body: admission.Body, service: Shared, typed: admission.Typed = False
 ) -> JSONResponse:
@@ -79,7 +79,7 @@ async def start(
     return await answered(request, service, on, requests.Wish.of_body("start", body), typed)
 
 
-@router.post("/runs/{number}/questions", openapi_extra=in_json_body(_WORDS))
+@router.post("/runs/{number}/questions", openapi_extra=in_json_body(_WORDS) | admission.KEYED)
 async def question(
     request: Request,
     on: Asker,
@@ -92,7 +92,7 @@ async def question(
     return await answered(request, service, on, requests.Wish("question", body, number), typed)
 
 
-@router.post("/runs/{number}/lessons", openapi_extra=in_json_body(_LESSON))
+@router.post("/runs/{number}/lessons", openapi_extra=in_json_body(_LESSON) | admission.KEYED)
 async def learn(
     request: Request,
     on: Asker,

@@ -129,7 +129,7 @@ _ROWS: Final = {
 }
 
 
-@router.post("/appends", openapi_extra=_ROWS)
+@router.post("/appends", openapi_extra=_ROWS | admission.KEYED)
 async def append(
     request: Request, on: Annotated[admission.Asking, Depends(admission.On("append"))], service: Shared
 ) -> JSONResponse:

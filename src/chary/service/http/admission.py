@@ -228,6 +228,20 @@ def request_key(request: Request) -> str:
     return key
 
 
+# The header of routes under which nothing is done twice, for OpenAPI. Visible ASCII needs no quotes.
+KEYED: Final = {
+    "parameters": [
+        {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "required": False,
+            "description": "What came before under this key is not done again, and its answer is returned for free.",
+            "schema": {"type": "string", "pattern": f"^[!#-~]{{1,{_LONGEST_KEY}}}$"},
+        }
+    ]
+}
+
+
 def key_header(key: str) -> str:
     """An idempotency key as a value of `Idempotency-Key`, in the characters that headers allow.
 
