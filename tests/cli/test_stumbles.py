@@ -1,6 +1,7 @@
 """What first-time users typed, and what they are told."""
 
 import json
+import logging
 import re
 import socket
 import sqlite3
@@ -137,6 +138,7 @@ def test_a_taken_port_is_one_line_with_the_port_and_its_option(call):
     assert errors.count("\n") == 1
     assert f"port {port} of 127.0.0.1 cannot be used (address already in use): is chary already running?" in errors
     assert "If not, name another one, such as --port" in errors
+    assert not logging.getLogger("chary.service").handlers  # what cannot be served leaves no log behind
 
 
 @pytest.mark.parametrize("share", ["1.3", "-0.1", "half"])

@@ -11,6 +11,8 @@ import socket
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -247,20 +249,20 @@ def serve(
 
     Example: chary serve --demo
     """
-    _log(quiet)
-    if demo:
-        with tempfile.TemporaryDirectory(prefix="chary-demo-", ignore_cleanup_errors=True) as folder:
-            _serve(demo_config(Path(folder), port=8321 if port is None else port), as_json, demo=True)
-        return
-    said = service_config(config)
-    changed = {name: value for name, value in (("port", port), ("workers", workers)) if value is not None}
-    said = said.model_copy(update={"service": said.service.model_copy(update=changed)})
-    if said.service.workers == 1:
-        _serve(said, as_json, demo=False)
-        return
-    _check_free(said.service)
-    _tell(_served(said) | {"processes": said.service.workers}, as_json)
-    listen_together(config, said)
+    with _logged(quiet):
+        if demo:
+            with tempfile.TemporaryDirectory(prefix="chary-demo-", ignore_cleanup_errors=True) as folder:
+                _serve(demo_config(Path(folder), port=8321 if port is None else port), as_json, demo=True)
+            return
+        said = service_config(config)
+        changed = {name: value for name, value in (("port", port), ("workers", workers)) if value is not None}
+        said = said.model_copy(update={"service": said.service.model_copy(update=changed)})
+        if said.service.workers == 1:
+            _serve(said, as_json, demo=False)
+            return
+        _check_free(said.service)
+        _tell(_served(said) | {"processes": said.service.workers}, as_json)
+        listen_together(config, said)
 
 
 def _check_free(said: ServiceOptions) -> None:
@@ -377,11 +379,16 @@ def _store(config: ServiceConfig) -> ServiceStore:
     return ServiceStore(config.place(config.service.store))
 
 
-def _log(quiet: bool) -> None:
+@contextmanager
+def _logged(quiet: bool) -> Iterator[None]:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
     LOG.addHandler(handler)
     LOG.setLevel(logging.WARNING if quiet else logging.INFO)
+    try:
+        yield
+    finally:
+        LOG.removeHandler(handler)
 
 
 # The built-in data as a service serves them: the first year of a public panel, in a folder of its own.
