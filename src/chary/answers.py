@@ -297,8 +297,8 @@ class Answer:
         return {name.replace("_", " "): in_text(value) for name, value in known.items()}
 
     def __str__(self) -> str:
-        told = ", ".join(f"{name} {text}" for name, text in self._told().items())
-        return told if self.price is None else f"{told}; {self.price}"
+        told, price = ", ".join(f"{name} {text}" for name, text in self._told().items()), self.price
+        return told if price is None else f"{told}; {price}"
 
     def _repr_html_(self) -> str:
         return _html([{"": name, "answer": text} for name, text in self._told().items()], self.price)
@@ -423,7 +423,7 @@ class Table(Answer):
         return "\n".join([*_lines(rows), *more, *self._notes, *([] if self.price is None else [self.price])])
 
     def _repr_html_(self) -> str:
-        below = "; ".join([*self._notes, *([] if self.price is None else [self.price])])
+        below = "; ".join([*self._notes, *filter(None, [self.price])])
         table = _html([{name: shown(value) for name, value in row.items()} for row in self.rows()], below or None)
         chart = self.chart() if len(self) > 1 else None
         # A notebook shows the table where nothing can be drawn.

@@ -140,21 +140,44 @@ def test_statement_report_and_books_tell_what_each_part_holds(opened, tmp_path, 
     assert found["partitions"] == [
         {"partition": "clinic", "most": 1, "spent": 0.5, "parts": {"north": 0.5, "south": 0.4}}
     ]
-    assert found["analysts"] == [{"analyst": "analyst", "calls": 4, "charged": 0.7, "cap": None}]
+    assert found["analysts"] == [{"analyst": "analyst", "calls": 4, "charged": 0.7, "cap": None, "of_the_cap": None}]
 
 
 def test_books_tell_what_each_analyst_holds(opened, tmp_path, capsys):
     path = tmp_path / "visits.ledger"
     whole = opened(privacy_unit="patient", budget=Budget(epsilon=1), ledger=path)
-    for name, epsilon in (("ann", "0.4"), ("bob", "0.3"), ("ann", "0.1")):
+    for name, epsilon in (("ann", "0.4"), ("bob", "0.3"), ("ann", "0.1"), ("[/c]", "0.1")):
         Session(replace(whole.spine, analyst=name)).ask(Release(count(), epsilon=epsilon))
     whole.spine.ledger.set_quota(whole.spine.dataset, "bob", whole.spine.filter.shares.cap(Fraction(1, 2)))
     run(["ledger", "show", str(path)])
     shown = capsys.readouterr().out
     assert re.search("ann .* 2 .* 50 % .* -", shown)
-    assert re.search("bob .* 1 .* 30 % .* 50 %", shown)
+    assert re.search("bob .* 1 .* 30 % .* 50 % .* 60 %", shown)
+    assert re.search(r"\[/c\] .* 1 .* 10 %", shown)
     run(["ledger", "show", str(path), "--json"])
     assert json.loads(capsys.readouterr().out)[0]["analysts"] == [
-        {"analyst": "ann", "calls": 2, "charged": 0.5, "cap": None},
-        {"analyst": "bob", "calls": 1, "charged": 0.3, "cap": 0.5},
+        {"analyst": "[/c]", "calls": 1, "charged": 0.1, "cap": None, "of_the_cap": None},
+        {"analyst": "ann", "calls": 2, "charged": 0.5, "cap": None, "of_the_cap": None},
+        {"analyst": "bob", "calls": 1, "charged": 0.3, "cap": 0.5, "of_the_cap": 0.6},
     ]
+
+
+def test_a_cap_is_compared_in_its_own_account(opened, tmp_path, capsys):
+    """Once free misses have ended every call counts its epsilon, but no cap does."""
+    path = tmp_path / "visits.ledger"
+    budget = {"budget": Budget(epsilon=1, delta=1e-6), "grain": "0.02"}
+    whole = opened(privacy_unit="patient", ledger=path, **budget)
+    bob = Session(replace(whole.spine, analyst="bob"))
+    assert not any(bob.test(count(), above=10**6, epsilon="0.02") for _ in range(16))
+    whole.spine.ledger.set_quota(whole.spine.dataset, "bob", whole.spine.filter.shares.cap(Fraction(1, 20)))
+    whole.release(count(), epsilon="0.5")
+    assert whole.spine.free_misses_ended
+    run(["ledger", "show", str(path), "--json"])
+    found = {each["analyst"]: each for each in json.loads(capsys.readouterr().out)[0]["analysts"]}
+    assert found["bob"] == {
+        "analyst": "bob",
+        "calls": 16,
+        "charged": 0.32,
+        "cap": pytest.approx(0.05),
+        "of_the_cap": 0.0,
+    }

@@ -272,7 +272,7 @@ def repeats(answer):
 
 def test_an_answer_says_which_call_it_repeats_without_a_key(opened, place):
     """So says every answer that was charged once more for what was known, and no other one."""
-    office = opened(ledger=place, budget=Budget(epsilon=10, delta=1e-6))
+    office = opened(ledger=place, budget=Budget(epsilon=10, delta=1e-6), unsafe_noise=Seeded(5))
     first = office.release(count(), epsilon="0.1")
     second = office.release(count(), epsilon="0.1")
     third = office.release(count(), epsilon="0.1")
@@ -290,6 +290,21 @@ def test_an_answer_says_which_call_it_repeats_without_a_key(opened, place):
     assert repeats(office.release(count(), epsilon="0.1")) == others[2].call
     hit, again = (office.release_if(count(), above=-NEVER, epsilon="0.01") for _ in range(2))
     assert (repeats(hit), repeats(again)) == (None, hit.call)
+    # What was free before is not charged again.
+    near = [office.release_if(count(), above=51, epsilon="0.01") for _ in range(12)]
+    hits = [each.call for each in near if each.hit]
+    assert 2 < len(hits) < 12
+    assert [repeats(each) for each in near if each.hit] == [None, *hits[:-1]]
+    assert [repeats(each) for each in near if not each.hit] == [None] * (12 - len(hits))
+
+
+def test_rows_of_an_earlier_version_are_another_question(opened, place):
+    office = opened(ledger=place, budget=Budget(epsilon=10, delta=1e-6))
+    office.append(visits())
+    before = office.as_of(1)
+    old, new, again = (each.release(count(), epsilon="0.1") for each in (before, office, office))
+    assert [repeats(each) for each in (old, new, again)] == [None, None, new.call]
+    assert repeats(before.release(count(), epsilon="0.1")) is None
     office.append(visits())
     grown, known = (office.release(count(), epsilon="0.1") for _ in range(2))
     assert (repeats(grown), repeats(known)) == (None, grown.call)

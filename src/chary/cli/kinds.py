@@ -1,14 +1,15 @@
 """`chary ask FILE KIND` and `chary quote FILE KIND`: one command for each kind of call, generated from the calls."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
 import typer
 
+from chary.addresses import without_password
 from chary.answers import Answer, NoisyNumbers
 from chary.calls import Call, IndividualTests, Release, ReleaseIf, Rerun, ThresholdTest, kinds
 from chary.calls.call import SUBJECTS, Expert
@@ -37,6 +38,8 @@ DEFAULT: Final = "question"
 TEST: Final = Form(ThresholdTest)
 # The part of the price of a hit that its value takes: as usual.
 USUAL_SHARE: Final = FieldOption("value", (), lambda *_: None)
+# What files and servers have in their names, and kinds have not.
+_PLACE: Final = re.compile("[./:]")
 # Ledgers hold keys of streams in the words that options had when they were opened.
 _KEPT: Final = {"epsilon": "--epsilon-per-call"}
 
@@ -57,18 +60,20 @@ class KindGroup(app.DoorGroup):
         if names[0] in self.doors:
             return [names[0], *args[1:]]
         if len(args) > 1 and not any(arg.startswith("-") for arg in args[:2]):
-            file = Path(args[1])
-            raise typer.BadParameter(self._unknown(args[0] if file.suffix or file.exists() else args[1]))
+            raise typer.BadParameter(self._unknown(*args[:2]))
         if DEFAULT in self.doors:
             return [DEFAULT, *args]
         raise typer.BadParameter("a kind comes after the file, as in: chary ask FILE test --count --above 500")
 
-    def _unknown(self, name: str) -> str:
-        """What is said of a kind that has no command here."""
+    def _unknown(self, *names: str) -> str:
+        """What is said of a kind that has no command here: the last of these that is like one, or else no place."""
+        every = {*self.doors, *(kind.name.replace("_", "-") for kind in kinds().values())}
+        near = [name for name in names if get_close_matches(name.replace("_", "-"), every, 1)]
+        name = without_password((near or [each for each in names if not _PLACE.search(each)] or names)[-1])
         known = next((kind for kind in kinds().values() if kind.name.replace("_", "-") == name.replace("_", "-")), None)
         if known is None:
-            near = "".join(f" did you mean {other}?" for other in get_close_matches(name, self.doors, 1))
-            return f"there is no kind of call named {name!r};{near or ' chary ask --help lists all'}"
+            meant = "".join(f" did you mean {other}?" for other in get_close_matches(name, self.doors, 1))
+            return f"there is no kind of call named {name!r};{meant or ' chary ask --help lists all'}"
         if known is Rerun:
             return "that has a command of its own: chary rerun --help"
         return f"a command line cannot say what {known.__name__} takes: ask it in Python, from chary.calls"
@@ -82,9 +87,12 @@ def asked(stated: Stated, *, plot: Picture = None) -> Found:
     stated.warn(call)
     answer = stated.session.ask(call, request=stated.request)
     figures = stated.told(answer) | stated.charged(getattr(call, "epsilon", None), paid_for(answer))
-    # In JSON it is the answer that came first, to the last byte.
-    price = answer.price if isinstance(answer, Answer) else None
-    yield Shown(figures, partial(output.show_tables, price=price))
+
+    def people(found: Any) -> None:
+        # In JSON it is the answer that came first, to the last byte.
+        output.show_tables(found, price=answer.price if isinstance(answer, Answer) else None)
+
+    yield Shown(figures, people)
     if plot is not None:
         answers.draw_answer(answer, plot, stated.asked.labels, getattr(call, "above", None))
 

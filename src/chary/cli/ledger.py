@@ -16,7 +16,7 @@ from chary.cli.commands import AsJson, Found, Shown, plainly
 from chary.core.charges import accounts_of, charged_of, spent_of
 from chary.errors import InvalidParameter, LedgerCorrupted
 from chary.filters import Budget
-from chary.ledger import Head, Ledger, Terms, Verification, ledger_exists, open_ledger
+from chary.ledger import CallRecord, Head, Ledger, Terms, Verification, ledger_exists, open_ledger
 from chary.ledger.locations import back_up, role_statements
 from chary.ledger.locations import move as moving
 from chary.numbers import counted, percent, priced
@@ -59,11 +59,9 @@ def show(file: File, dataset: Dataset = None) -> Found:
                 lines = [(number, time[:_MINUTE], *told) for number, time, *told in lines]
             output.show_table(_COLUMNS, lines, title)
             if len(each.analysts) > 1 or any(who.cap is not None for who in each.analysts):
-                asked = [
-                    (who.analyst, who.calls, percent(who.charged), None if who.cap is None else percent(who.cap))
-                    for who in each.analysts
-                ]
-                output.show_table(_Analyst._fields, asked, f"analysts of {each.name}")
+                asked = [(who.analyst, who.calls, percent(who.charged), *who.capped()) for who in each.analysts]
+                columns = [name.replace("_", " ") for name in _Analyst._fields]
+                output.show_table(columns, asked, f"analysts of {each.name}")
             for held in each.partitions:
                 title = f"parts of {held.partition}: {percent(held.spent)}"
                 rows = ((name, percent(share), _BAR * round(_LONG * share)) for name, share in held.parts.items())
@@ -193,12 +191,20 @@ class _Partition(NamedTuple):
 
 
 class _Analyst(NamedTuple):
-    """An analyst, by the fractions of the budget that were charged and that may be; None where only the budget caps."""
+    """An analyst, by the fraction of the budget that was charged, that of their cap, and how much of that is used.
+
+    A cap counts the account of free misses alone, so both may be None, and the last need not follow from the others.
+    """
 
     analyst: str
     calls: int
     charged: float
     cap: float | None
+    of_the_cap: float | None
+
+    def capped(self) -> list[str | None]:
+        """Both figures of the cap in words."""
+        return [None if each is None else percent(each) for each in (self.cap, self.of_the_cap)]
 
 
 @dataclass(frozen=True)
@@ -237,11 +243,14 @@ def _dataset(ledger: Ledger, terms: Terms) -> _Held:
         )
         for held in ledger.partitions(terms.name)
     ]
+    asked = {name: list[CallRecord]() for name in ledger.analysts(terms.name)}
+    for call in calls:
+        asked[call.analyst].append(call)
     analysts = []
-    for name in ledger.analysts(terms.name):
-        cap, own = ledger.analyst_balance(terms.name, name).capacity, [call for call in calls if call.analyst == name]
-        charged = charged_of(ledger, terms.name, filter_, own).share
-        analysts.append(_Analyst(name, len(own), charged, None if cap is None else share(cap)))
+    for name, own in asked.items():
+        balance, charged = ledger.analyst_balance(terms.name, name), charged_of(ledger, terms.name, filter_, own).share
+        cap = None if balance.capacity is None else share(balance.capacity)
+        analysts.append(_Analyst(name, len(own), charged, cap, share(balance.spent) / cap if cap else cap))
     told = [statement.entry_of(call, accounts) for call in calls]
     return _Held(terms.name, filter_.budget, spent, told, analysts, partitions)
 

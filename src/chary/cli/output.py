@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -132,7 +133,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
     for column, size in zip(columns, least, strict=True):
         table.add_column(column, no_wrap=column in _WHOLE, overflow="fold", min_width=size)
     for text in texts:
-        table.add_row(*text)
+        table.add_row(*map(escape, text))
     # A terminal that is narrower than that breaks the lines; otherwise columns would be left out.
     needed = sum(least) + 2 * len(least)
     table.width = needed if needed > console.width else None

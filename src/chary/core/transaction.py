@@ -8,7 +8,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakValueDictionary
@@ -146,6 +146,7 @@ class Spine:
     parts: Parts | None = None
     version: int | None = None
     renews: bool = False
+    dated: set[int] = field(default_factory=set, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         _held[id(self)] = self
@@ -212,6 +213,8 @@ class Spine:
                         stored = self.stored(plan, request)
         if stored is not None:
             answer, number = stored.outcome, stored.number
+        if self.version is not None:
+            self.dated.add(number)
         # The answer reports what is left of the parts that were read.
         teller = self if plan.parts is None else replace(self, parts=plan.parts)
         return handed_out(plan.present(answer, number), teller, repeated=stored is not None)
@@ -347,19 +350,24 @@ class Spine:
         return call.perform(self, request)
 
     def asked_before(self, call: int) -> int | None:
-        """The latest of the analyst's last calls that this one repeats, about the same version of the rows.
+        """The latest of the analyst's last calls that this one repeats: its question was answered and charged, and no
+        version of the rows was recorded since.
 
-        None without one, and for a call under an idempotency key: a new key asks for a new answer.
+        None without one, and for a call under an idempotency key: a new key asks for a new answer. Calls as of earlier
+        versions are left out, as far as this process asked them.
         """
-        asked, note = self.ledger.call(call), self.ledger.last_note(self.dataset)
-        if asked.request is not None:
+        asked = self.ledger.call(call)
+        if asked.request is not None or call in self.dated:
             return None
-        after = 0 if note is None else note.entry
         earlier = self.ledger.calls(
-            self.dataset, after, _RECENT, before=call, analyst=asked.analyst, kinds=[asked.kind], newest=True
+            self.dataset, limit=_RECENT, before=call, analyst=asked.analyst, kinds=[asked.kind], newest=True
         )
         same = (each for each in earlier if (each.body, each.parts) == (asked.body, asked.parts))
-        return next((each.number for each in same if each.answer is not None), None)
+        paid = (each.number for each in same if each.answer and each.charged != Amount(0))
+        found = next((number for number in paid if number not in self.dated), None)
+        # Last, since it takes long in a ledger without batches.
+        note = None if found is None else self.ledger.last_note(self.dataset)
+        return None if note is not None and found is not None and found < note.entry else found
 
     def _answer(self, running: "_Running", block: Uninterrupted, again: int = 0) -> Json:
         """Run and settle. The held state may have moved meanwhile. Then the outcome is discarded unseen, whatever it

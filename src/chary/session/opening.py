@@ -25,7 +25,7 @@ from chary.ledger import IN_MEMORY, Ledger, Terms, ledger_exists, open_ledger
 from chary.ledger.checkpoint import check_apart
 from chary.ledger.sqlite import files
 from chary.numbers import Number, counted, exact, plain, positive
-from chary.session.session import Session, check_types, entry_budget, read_as
+from chary.session.session import Session, check_types, entry_budget, read_as, unit_budget
 from chary.upcasting import repair_races
 
 # Where a session's ledger is, and what keeps how far it went.
@@ -349,11 +349,12 @@ def warn_of_cells(rows: Rows) -> None:
         _warn(f"{found.told(name)}. This is not private: for who owns the rows alone; see chary check")
 
 
-def warn_of_delta(budget: Budget | None) -> None:
+def warn_of_delta(rows: Rows, budget: Budget | None) -> None:
     """Warn of a large delta: publishing the rows of each unit with that probability is (0, delta)-DP.
 
     How many units there are is private, so the bound is the same for all."""
-    if budget is not None and (delta := budget.exact[1]) > _MOST_DELTA:
+    entries = rows.limit if isinstance(rows, RowTable) else None
+    if budget is not None and (delta := unit_budget(budget, 1 if entries is None else entries.most)[1]) > _MOST_DELTA:
         _warn(
             f"a delta of {plain(delta)} is large: it is the probability with which the rows of a unit might be "
             "revealed. Take far less than one in the number of units, such as 1e-6"
@@ -704,7 +705,7 @@ def session_of(
             undo.callback(found.close)
         if (dataset := chosen(known := _known(found), *names)) not in known:
             warn_of_cells(rows)
-            warn_of_delta(choice.budget)
+            warn_of_delta(rows, choice.budget)
             # Throwaway ledgers are meant so.
             if str(place.ledger) != IN_MEMORY:
                 check_decided(rows, dataset)

@@ -228,7 +228,7 @@ def request_key(request: Request) -> str:
     return key
 
 
-# The header of routes under which nothing is done twice, for OpenAPI. Visible ASCII needs no quotes.
+# The header of routes under which nothing is done twice, for OpenAPI: printable text, plain or as a quoted string.
 KEYED: Final = {
     "parameters": [
         {
@@ -236,7 +236,7 @@ KEYED: Final = {
             "in": "header",
             "required": False,
             "description": "What came before under this key is not done again, and its answer is returned for free.",
-            "schema": {"type": "string", "pattern": f"^[!#-~]{{1,{_LONGEST_KEY}}}$"},
+            "schema": {"type": "string", "maxLength": _LONGEST_KEY, "pattern": r'^([!#-~][ -~]*|"[ !#-\[\]-~]+")$'},
         }
     ]
 }
