@@ -203,12 +203,14 @@ def test_an_alert_is_asked_of_the_window_that_ends_when_it_is_said(call, meters,
     resume = f"resume meters.duckdb {run} {OPTIONS} --json"
     states = [json.loads(call(f"{resume} --at {at}")[1])["state"] for at in ("2023-12-31", "2024-01-07")]
     assert states == ["quiet", "active"]
-    # Without a time it is the window of today.
-    assert json.loads(call(resume)[1])["state"] == "quiet"
     lines = tmp_path / "weeks.txt"
-    lines.write_text("--at 2024-01-02\n--at 2024-01-09\n")
+    lines.write_text("--at 2024-01-07\n--at 2024-01-09\n")
     code, out, _ = call(f"{resume} --questions weeks.txt")
     assert (code, [json.loads(line)["state"] for line in out.splitlines()]) == (0, ["active", "quiet"])
+    # Without a time it is the window of today, and none goes back.
+    assert json.loads(call(resume)[1])["state"] == "quiet"
+    code, _, err = call(f"{resume} --at 2024-01-07")
+    assert (code, "its state goes on from there" in err) == (2, True)
     code, _, err = call(f"{resume} --at yesterday")
     assert (code, "at is a day or a time" in err) == (2, True)
     code, _, err = call(f"{resume} --questions weeks.txt --at 2024-01-02")

@@ -1,6 +1,7 @@
 """Versions of growing datasets: one for each batch, with sizes where they are public."""
 
 import threading
+import warnings
 
 import duckdb
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 
 import chary
 from chary import Budget, EngineError, InvalidParameter, InvalidQuery, LedgerLocked, LedgerMismatch, SchemaMismatch
+from chary.data.source import contents_key
 from chary.ledger import open_ledger
 from tests.session.kit import NO_NOISE, PLENTY, PUBLIC, error_texts, recorded, shows_data, spent, visits
 
@@ -194,6 +196,34 @@ def test_the_ledger_does_not_know_the_keys_of_a_file(opened, stored, tmp_path):
             assert [session.append(MORE, request="hash of contents") for _ in range(2)] == [2, 2]
             assert told(session)[1:] == [(2, "append", 127, None)]
     assert not any(b"hash of contents" in path.read_bytes() for path in tmp_path.glob("visits.ledger*"))
+
+
+def test_a_file_is_appended_once_where_rows_stay(opened, stored, tmp_path):
+    """A script that runs again would bring its rows twice, and that breaks guarantees."""
+    file, other = tmp_path / "more.csv", tmp_path / "other.csv"
+    MORE.to_csv(file, index=False)
+    other.write_bytes(file.read_bytes())
+    for again in range(2):
+        with opened(**stored, **PUBLIC) as session, warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert [session.append(str(file)), session.append(other)] == [2, 2]
+            assert session.size == 127
+        found = [str(each.message) for each in caught if "nothing was added" in str(each.message)]
+        assert [each.split(" came")[0].rsplit(" ", 1)[1] for each in found] == ["more.csv", "other.csv"][1 - again :]
+    with opened(**stored, **PUBLIC) as session:
+        # A key says that they are new, and so does a frame, which may well be like another one.
+        assert session.append(file, request="another Monday") == 3
+        assert [session.append(MORE), session.append(MORE)] == [4, 5]
+        key = contents_key(file)
+        assert [batch.request for batch in session.spine.rows.batches()] == [key, "another Monday", None, None]
+    assert not any(key.encode() in path.read_bytes() for path in tmp_path.glob("visits.ledger*"))
+
+
+def test_a_file_may_come_twice_where_rows_live_in_memory(opened, tmp_path):
+    file = tmp_path / "more.csv"
+    MORE.to_csv(file, index=False)
+    session = opened(**PUBLIC)
+    assert [session.append(file), session.append(file)] == [2, 3]
 
 
 def test_a_series_grows_by_public_steps(tmp_path):

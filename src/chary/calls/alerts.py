@@ -135,26 +135,28 @@ class AlertAnswers(Table):
 @dataclass(frozen=True)
 class AlertMemory:
     """The last version that was tested (-1 before the first), and the positions of the active groups. Also the version
-    at which the alert was opened (None for alerts of old ledgers)."""
+    at which the alert was opened (None for alerts of old ledgers), and the last time at which a window ended, as text
+    (None before the first)."""
 
     version: int = -1
     active: tuple[int, ...] = ()
     opened: int | None = None
+    ended: str | None = None
 
     def dump(self) -> bytes:
         """The state in bytes, for the ledger's table of states."""
-        opened = {} if self.opened is None else {"opened": self.opened}
-        return json.dumps({"version": self.version, "active": self.active} | opened).encode()
+        known = {name: said for name, said in (("opened", self.opened), ("ended", self.ended)) if said is not None}
+        return json.dumps({"version": self.version, "active": self.active} | known).encode()
 
     @classmethod
     def load(cls, held: bytes) -> "AlertMemory":
         """The state that `dump` wrote."""
         told = json.loads(held)
-        return cls(told["version"], tuple(told["active"]), told.get("opened"))
+        return cls(told["version"], tuple(told["active"]), told.get("opened"), told.get("ended"))
 
-    def looked_at(self, version: int, active: tuple[int, ...]) -> "AlertMemory":
+    def looked_at(self, version: int, active: tuple[int, ...], ended: str | None) -> "AlertMemory":
         """The state after a test of this version; the version never goes back."""
-        return replace(self, version=max(version, self.version), active=active)
+        return replace(self, version=max(version, self.version), active=active, ended=ended)
 
 
 class Looked(InvalidParameter):
@@ -256,8 +258,9 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     With `window`, such as "7 days", only recent rows count: those whose `time` (a column of days or times) lies in the
     window that ends at `run.ask(at=...)` (default: today). A window is a number of hours, days, weeks, months or years.
     Days end at midnight; times are compared as they are written, without a time zone. Rows that come late count as long
-    as their time is in the window. With `since`, such as "2014-01-01", each version counts only rows whose `time` is
-    that day or time, or later.
+    as their time is in the window. Where rows come a day late, `lag="1 day"` lets the window end so much earlier (not
+    with `at`). With `since`, such as "2014-01-01", each version counts only rows whose `time` is that day or time, or
+    later.
 
     Where rows are in blocks (`chary.open(..., blocks=...)`), `time` is their column unless another is given. A question
     reads the blocks that the window overlaps at that time, and no others, and is charged in these. What is kept is
@@ -265,10 +268,10 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     the first block. Without a window it reads all blocks up to today's.
 
     `severity` and `note` are public words for those who are notified. Errors: `InvalidQuery` for a mean.
-    `InvalidParameter` for `clear_below` above `above`; for a window or `since` without a `time`, or both together. The
-    same for a window that overlaps more blocks than are kept, or a question about the future where rows are in blocks.
-    The same where mostly false alarms are expected at the number of versions (`tests`, or 52 without it), unless
-    `below_margin=True` confirms the call.
+    `InvalidParameter` for `clear_below` above `above`; for a window or `since` without a `time`, or both together, and
+    for a lag without a window. The same for a window that overlaps more blocks than are kept, for a question about the
+    future where rows are in blocks, and for an `at` before the last window. The same where mostly false alarms are
+    expected at the number of versions (`tests`, or 52 without it), unless `below_margin=True` confirms the call.
 
     Source: [TCT] section 2.1; docs/theory/charging.md, an alert pays for transitions.
 
@@ -290,6 +293,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     clear_below: fields.Exact | None = None
     time: fields.ColumnName | None = None
     window: fields.Window | None = None
+    lag: fields.Window | None = None
     since: fields.Since | None = None
     severity: Severity = "warning"
     note: fields.Name | None = None
@@ -307,6 +311,9 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
             raise InvalidParameter("rows are seen in a window or since a day: give window= or since=, not both")
         if self.time is not None and not self.bounded:
             raise InvalidParameter(_BOTH)
+        if self.lag is not None and self.window is None:
+            raise InvalidParameter('only a window ends earlier: give both, such as window="7 days" and lag="1 day"')
+        self.ends(_ANY_TIME)
         self.seen(_ANY_TIME, "day")
 
     @property
@@ -328,6 +335,10 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     def bounded(self) -> bool:
         """Whether only rows of some time count."""
         return self.window is not None or self.since is not None
+
+    def ends(self, asked: datetime) -> datetime:
+        """When the window ends that is asked about at this time."""
+        return asked if self.lag is None else _earlier(asked, *_length(self.lag, _LAG))
 
     def seen(self, at: datetime | None, column: str | None = None) -> Query:
         """The query on the rows that count at this time: those in the window that ends then, or since the given day.
@@ -389,7 +400,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
         divided = spine.blocks
         if divided is None or self.window is None:
             return
-        self.blocks_at(spine, None if spine.renews else blocks.now())
+        self.blocks_at(spine, None if spine.renews else self.ends(blocks.now()))
         most = _most_blocks(self.window, divided) if divided.kept and self.column_in(spine) == divided.column else 0
         if divided.kept and most > divided.kept:
             raise InvalidParameter(
@@ -451,6 +462,9 @@ _BOTH: Final = 'a window is of a column: give both, such as time="day" and windo
 _WINDOW: Final = re.compile(r"([1-9]\d{0,5}) (hour|day|week|month|year)s?")
 _DAYS: Final[Mapping[str, int]] = {"day": 1, "week": 7}
 _MONTHS: Final[Mapping[str, int]] = {"month": 1, "year": 12}
+_SPAN: Final = "a number of hours, days, weeks, months or years"
+_LAG: Final = f'a lag is {_SPAN}, such as lag="1 day"'
+_YEARS: Final = "this window leaves the years 1 to 9999: give a shorter one, or another time"
 # Months of all lengths begin on all days of the week within this many years.
 _CALENDAR: Final = range(date(2000, 1, 1).toordinal(), date(2028, 1, 1).toordinal())
 
@@ -485,20 +499,31 @@ def spelled(window: str, at: datetime) -> str:
 
 
 def _span(window: str, at: datetime) -> tuple[datetime, datetime]:
-    found = _WINDOW.fullmatch(window)
-    if found is None:
-        raise InvalidParameter('a window is a number of hours, days, weeks, months or years, such as window="30 days"')
-    number, unit = int(found[1]), found[2]
+    number, unit = _length(window, f'a window is {_SPAN}, such as window="30 days"')
+    if unit == "hour":
+        return _earlier(at, number, unit), at
     try:
-        if unit == "hour":
-            return at - timedelta(hours=number), at
-        last = at.date() + timedelta(days=1)
-        months, days = number * _MONTHS.get(unit, 0), number * _DAYS.get(unit, 0)
-        ends = (months_later(last, -months) - timedelta(days=days), last)
-        began, ended = (datetime(day.year, day.month, day.day) for day in ends)
-        return began, ended
+        last = datetime(at.year, at.month, at.day) + timedelta(days=1)
+    except OverflowError:
+        raise InvalidParameter(_YEARS) from None
+    return _earlier(last, number, unit), last
+
+
+def _length(span: str, wanted: str) -> tuple[int, str]:
+    """A number of units, and the unit."""
+    found = _WINDOW.fullmatch(span)
+    if found is None:
+        raise InvalidParameter(wanted)
+    return int(found[1]), found[2]
+
+
+def _earlier(at: datetime, number: int, unit: str) -> datetime:
+    """The time so many units before another one."""
+    try:
+        day = months_later(at.date(), -number * _MONTHS.get(unit, 0)) - timedelta(days=number * _DAYS.get(unit, 0))
+        return datetime.combine(day, at.time()) - timedelta(hours=number if unit == "hour" else 0)
     except (OverflowError, ValueError):
-        raise InvalidParameter("this window leaves the years 1 to 9999: give a shorter one, or another time") from None
+        raise InvalidParameter(_YEARS) from None
 
 
 # An arbitrary time, with which a window is validated.
@@ -586,8 +611,9 @@ class AlertLaw:
         said.append(f"in {tests} fewer than one false firing is expected at truths up to {low}")
         said.append(f"and fewer than one false clearing at truths from {high} on")
         if self.call.window is not None:
-            now = spelled(self.call.window, blocks.now())
-            said.append(f"the window ends when the question is asked: at present it is {now} (UTC)")
+            now = spelled(self.call.window, self.call.ends(blocks.now()))
+            when = "when" if self.call.lag is None else f"{self.call.lag} before"
+            said.append(f"the window ends {when} the question is asked: at present it is {now} (UTC)")
         return "; ".join(said)
 
     def hits_left(self, spine: Spine) -> int | None:
@@ -595,7 +621,7 @@ class AlertLaw:
 
         Where rows are in blocks, it is the budget of the blocks that count today."""
         price, spine = spine.filter.price(self.tests.event), spine.of_now()
-        names = self.call.blocks_at(spine, blocks.now())
+        names = self.call.blocks_at(spine, self.call.ends(blocks.now()))
         seen = spine if names is None else spine.of_blocks(names)
         return price.hits_left(seen.accounts(), price.basic)
 
@@ -632,7 +658,7 @@ class AlertRun(RunKind[Any, AlertState]):
     names = "alert"
     keeps = "alert"
     anywhere = True
-    questions = (AskedKind("alert_ask", again=True),)
+    questions = (AskedKind("alert_ask", publishes=True, again=True),)
 
     @cached_property
     def opened(self) -> Alert:
@@ -676,7 +702,7 @@ class AlertRun(RunKind[Any, AlertState]):
         at = None
         if self.opened.window is not None:
             came = version.time if self._spine.version is not None else ""
-            at = datetime.fromisoformat(came).replace(tzinfo=None) if came else blocks.now()
+            at = self.opened.ends(datetime.fromisoformat(came).replace(tzinfo=None) if came else blocks.now())
         # A request without a time is the same question whenever it is repeated; its answer contains the time.
         return self._at(version.number, at, said=False, once=once)
 
@@ -691,16 +717,18 @@ class AlertRun(RunKind[Any, AlertState]):
             before = AlertMemory.load(data.secret or b"")
             tested, changed, noisy = law.step(data.integers(), before, data)
             active = tuple(sorted(set(before.active) ^ set(changed)))
-            after = before.looked_at(version, active)
+            after = before.looked_at(version, active, ended.get("at"))
             answer = {"version": after.version, "tested": tested, "active": active, "changed": changed, "noisy": noisy}
             answer |= ended
             return Result(answer, len(changed), tested, secrets={self.call: after.dump()})
 
         def check(held: bytes) -> None:
-            looked = AlertMemory.load(held).version
-            if once and looked >= version:
+            now = AlertMemory.load(held)
+            if once and now.version >= version:
                 raise Looked(f"version {version} was looked at meanwhile")
-            self._refuse_earlier(looked)
+            self._refuse_earlier(now.version)
+            if said and at is not None and now.ended is not None:
+                self._refuse_back(at, datetime.fromisoformat(now.ended))
 
         return self._plan(
             "alert_ask",
@@ -716,6 +744,15 @@ class AlertRun(RunKind[Any, AlertState]):
             ),
             parts=None if names is None else placed.parts,
         )
+
+    def _refuse_back(self, at: datetime, before: datetime) -> None:
+        """`InvalidParameter` for a window that ends before the last one: its state would pass for the present one."""
+        window = str(self.opened.window)
+        if _span(window, at)[1] < _span(window, before)[1]:
+            raise InvalidParameter(
+                f"this alert was asked about {spelled(window, before)} already, and its state goes on from there: ask "
+                "about later times, or about earlier ones by another alert, whose opening is free"
+            )
 
     def _present(self, answer: Json, number: int) -> Any:
         law, query, changed = self.law, self.opened.counted, answer["changed"]

@@ -427,6 +427,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "hits": "Number of hits: a run ends after them; for a test, the whole budget must pay for them.",
     "interval": Expert("Confidence of the intervals, such as 0.95; they cost two thirds of epsilon."),
     "k": "Largest number of results.",
+    "lag": "The window ends this long before the question, such as '1 day' where rows come a day late.",
     "lead": Expert("Also publish how far the winner is ahead."),
     "max_groups_per_unit": "chary keeps at most this many groups of each unit.",
     "longest": Expert("Longer rows are shortened to this length, in halves of the ranges."),

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, Unpack, overload
 
@@ -44,6 +45,7 @@ from chary.data.blocks import Day
 from chary.data.columns import Unparsed
 from chary.data.partition import Partition
 from chary.data.queries.query import AnsweredT
+from chary.data.source import contents_key
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, LedgerMismatch, OwnerWarning
 from chary.filters import Budget
 from chary.ledger import Ledger, Parts, Terms
@@ -210,7 +212,8 @@ class Growing(SessionBase):
         The number of rows is recorded only where the size is public. Under a `request` key that came before, nothing is
         added and the earlier version is returned. Only the key decides this, so new rows need a new one. A DuckDB file
         keeps the key; for other sources the ledger shows it, so the key must reveal nothing about the rows, not even a
-        hash of them.
+        hash of them. Where rows stay (a DuckDB file, a server), a file without a key has that of its contents, next to
+        the rows: what is appended once more, by a script that runs again, adds nothing, and an `OwnerWarning` says so.
 
         Where rows are in blocks, an `OwnerWarning` counts the rows that no readable block holds, for the owner of the
         rows only. They are added all the same, since a refusal would reveal something about them. So it does with
@@ -228,7 +231,17 @@ class Growing(SessionBase):
         >>> [(version.number, version.kind, version.size) for version in session.versions]
         [(1, 'found', 3), (2, 'append', 5)]
         """
-        version, unparsed = appended(self, rows, request)
+        table, key, last = self.spine.rows, request, 0
+        if request is None and isinstance(table, RowTable) and table.keeps_batches and isinstance(rows, (str, Path)):
+            key, last = contents_key(Path(rows)), self._arrivals.last().number
+        version, unparsed = appended(self, rows, key)
+        if version <= last:
+            warnings.warn(
+                f"nothing was added: the contents of {Path(rows).name} came as version {version}. To add them once "
+                "more, give request=, a key of this batch",
+                OwnerWarning,
+                stacklevel=2,
+            )
         for name, found in unparsed.items():
             warnings.warn(
                 f"version {version}, {found.told(name)}. This is not private: for who owns the rows alone",

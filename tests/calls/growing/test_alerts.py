@@ -15,6 +15,7 @@ from chary.calls.alerts import AlertMemory, span_of
 from chary.core.plan import FREE, Data
 from chary.errors import BudgetExceeded, NotPriced, RequestConflict
 from chary.noise import Seeded
+from chary.session import findings
 from tests.session.kit import NO_NOISE, PUBLIC, USUAL, spent
 
 HIGH = count("kwh >= 250")
@@ -270,6 +271,10 @@ def test_what_is_foretold_of_truths_near_the_threshold_holds(metered):
         ({"time": "day"}, "give both"),
         ({"time": "day", "window": "7 days", "since": "2024-01-01"}, "give window= or since=, not both"),
         ({"time": "day", "since": "last year"}, "since is a day or a time"),
+        ({"time": "day", "since": "2024-01-01", "lag": "1 day"}, "only a window ends earlier"),
+        ({"lag": "1 day"}, "only a window ends earlier"),
+        ({"time": "day", "window": "1 day", "lag": "a day"}, "a lag is a number of hours, days"),
+        ({"time": "day", "window": "1 day", "lag": "9999 years"}, "leaves the years 1 to 9999"),
         ({"time": "day", "since": 2024}, "since is a day or a time, such as since='2014-01-01'"),
         ({"time": "day", "window": 7}, "window is a period of time, such as window='30 days'"),
         ({"time": "day", "window": "a week"}, "a number of hours, days, weeks, months or years"),
@@ -405,3 +410,77 @@ def test_answers_and_the_state_say_which_days_they_are_about(metered, monkeypatc
     bare = session.start(Alert(HIGH, above=400, hits=20))
     assert bare.ask().window is None
     assert "window" not in str(bare.ask())
+
+
+@pytest.mark.parametrize(
+    ("lag", "sees"),
+    [
+        (None, "2024-01-07"),
+        ("1 day", "2024-01-06"),
+        ("1 week", "2023-12-31"),
+        ("1 month", "2023-12-07"),
+        ("13 hours", "2024-01-06"),
+    ],
+)
+def test_where_rows_come_late_the_window_ends_before_the_question(metered, monkeypatch, lag, sees):
+    """At the time of a question, of the arrival of a version that is followed, and in the quote; not at a given day."""
+    monkeypatch.setattr(chary.data.blocks, "now", lambda: datetime(2024, 1, 7, 12))
+    session = metered(900, budget=NO_NOISE)
+    alert = weekly(above=400, window="1 day", lag=lag)
+    assert f"at present it is {sees} (UTC)" in str(session.quote(alert))
+    run = session.start(alert)
+    assert run.ask().window == sees
+    assert run.ask(at="2024-01-10").window == "2024-01-10"
+    assert session.resume(run.call).opened.lag == lag
+    session.append(load(1))
+    [followed] = session.resume(run.call).follow()
+    arrived = datetime.fromisoformat(session.versions[-1].time).replace(tzinfo=None)
+    assert followed.window == chary.calls.alerts.spelled("1 day", alert.ends(arrived))
+
+
+def test_rows_of_yesterday_raise_an_alert_with_a_lag_and_none_without(metered):
+    """The window of the present day has no rows then, so that nothing would ever be told."""
+    yesterday = datetime.now().date() - timedelta(days=1)
+    runs = {}
+    session = metered(budget=NO_NOISE)
+    for lag in (None, "1 day"):
+        runs[lag] = session.start(weekly(above=400, window="1 day", lag=lag), follow=True)
+    rows = load(900)
+    session.append(rows.set_column(1, "day", pa.array([yesterday] * 900, pa.date32())))
+    assert [run.state.active for run in runs.values()] == [False, True]
+
+
+def test_a_window_never_goes_back(metered):
+    """A state of older days would pass for the present one, and a script that runs again would pay for each change."""
+    session = metered(900, budget=NO_NOISE)
+    run = session.start(weekly(above=100, window="1 day"))
+    assert [run.ask(at=day).state for day in ("2024-01-03", "2024-01-03 15:00", "2024-01-03", "2024-01-10")] == [
+        "active",
+        "active",
+        "active",
+        "quiet",
+    ]
+    before = session.spent
+    for day in ("2024-01-09", "2024-01-03 23:59:59"):
+        with pytest.raises(InvalidParameter, match="was asked about 2024-01-10 already"):
+            session.resume(run.call).ask(at=day)
+    assert (session.spent, run.state.active) == (before, False)
+    # Another one begins where it is asked, and what follows arrivals goes on.
+    assert session.start(weekly(above=100, window="1 day")).ask(at="2024-01-03").active
+    session.append(load(1))
+    assert len(run.follow()) == 1
+
+
+def test_what_it_published_is_among_the_findings(metered):
+    session = metered(900, budget=Budget(epsilon=10, delta=1e-6))
+    zones = session.start(Alert(HIGH.by("zone", ZONES), above=400, clear_below=300, hits=20))
+    one = session.start(Alert(HIGH, above=400, epsilon="0.1"))
+    told = [zones.ask(), one.ask(), one.ask()]
+    found = findings(session)
+    assert [(each.call, each.key, each.value) for each in found] == [
+        (told[0].call, "north", told[0]["north"]["value"]),
+        (told[1].call, None, told[1].value),
+    ]
+    assert [each.interval for each in found] == [each for answer in told for each in answer.findings.intervals()]
+    assert len(findings(session, run=one.call)) == 1
+    assert len(found.list(fdr="0.1")) == 2
