@@ -389,14 +389,16 @@ def test_a_large_delta_is_warned_of_once(visits, tmp_path):
     """With (0, delta)-DP the rows of each unit may be published with probability delta."""
     ledger = tmp_path / "visits.ledger"
     for delta, warned in (("0.01", True), ("0.0001", False), (0, False)):
-        found, session = told(lambda delta=delta: opened(visits, ledger=":memory:", budget=Budget(1, delta)))
+        new = {"ledger": tmp_path / f"{delta}.ledger", "budget": Budget(1, delta)}
+        found, session = told(lambda new=new: opened(visits, **new))
         session.close()
         assert any(f"a delta of {delta} is large" in each for each in found) is warned
     # Of a unit with many entries, the delta of each is a small part.
-    entries = {"ledger": ":memory:", "neighbors": "replace", "budget": Budget(1, "0.01"), "entries_per_unit": 100}
+    entries = {"ledger": tmp_path / "entries.ledger", "neighbors": "replace", "budget": Budget(1, "0.01"), "entries_per_unit": 100}
     found, session = told(lambda: opened(visits, **entries))
     session.close()
     assert any("is large: it is the probability" in each for each in found)
+    assert told(lambda: opened(visits, ledger=":memory:", budget=Budget(1, "0.01")).close())[0] == CELLS
     for warned in (True, False):
         found, session = told(lambda: opened(visits, ledger=ledger, budget=Budget(1, "0.01")))
         with session:

@@ -607,7 +607,7 @@ class Publication:
         below = since is None and until is not None and high is not None and high <= until
         above = until is None and since is not None and low is not None and low >= since
         if below or above:
-            return "probably a false alarm: all of the interval is withheld"
+            return "probably a false alarm: the whole interval lies where nothing is published"
         if since is None and low is None:
             return "may be a false alarm: no lower end"
         return "may be a false alarm: the interval reaches what is withheld"

@@ -269,8 +269,8 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
 
     `severity` and `note` are public words for those who are notified. Errors: `InvalidQuery` for a mean.
     `InvalidParameter` for `clear_below` above `above`; for a window or `since` without a `time`, or both together, and
-    for a lag without a window. The same for a window that overlaps more blocks than are kept, for a question about the
-    future where rows are in blocks, and for an `at` before the last window. The same where mostly false alarms are
+    for a lag without a window. The same for a window that overlaps more blocks than are kept, and for an `at` before
+    the last window, or in the future where rows are in blocks. The same where mostly false alarms are
     expected at the number of versions (`tests`, or 52 without it), unless `below_margin=True` confirms the call.
 
     Source: [TCT] section 2.1; docs/theory/charging.md, an alert pays for transitions.
@@ -518,7 +518,7 @@ def _length(span: str, wanted: str) -> tuple[int, str]:
 
 
 def _earlier(at: datetime, number: int, unit: str) -> datetime:
-    """The time so many units before another one."""
+    """The time that is this number of units before another one."""
     try:
         day = months_later(at.date(), -number * _MONTHS.get(unit, 0)) - timedelta(days=number * _DAYS.get(unit, 0))
         return datetime.combine(day, at.time()) - timedelta(hours=number if unit == "hour" else 0)

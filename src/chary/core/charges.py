@@ -161,7 +161,7 @@ def _ended(basic: int, accounts: Accounts) -> str:
     told = f"; {MISSES_ENDED}: {EVERY_CHARGED}"
     if accounts.own is not None:
         return f"{told}, and nothing more is charged to an analyst under a cap, which does not count that"
-    return told if basic < LIMIT else f"{told}, and for this one there is none that adds up"
+    return told if basic < LIMIT else f"{told}, and this call has no epsilon to be charged"
 
 
 def _largest_that_fits(plan: Plan[Any], filter_: Filter, accounts: Accounts) -> Fraction | None:

@@ -705,10 +705,10 @@ def session_of(
             undo.callback(found.close)
         if (dataset := chosen(known := _known(found), *names)) not in known:
             warn_of_cells(rows)
-            warn_of_delta(rows, choice.budget)
             # Throwaway ledgers are meant so.
             if str(place.ledger) != IN_MEMORY:
                 check_decided(rows, dataset)
+                warn_of_delta(rows, choice.budget)
                 warn_of_second_budget(rows, dataset, "is new" if found is None else "does not know this dataset")
                 warn_of_names(rows, known, dataset)
         elif found is not None:

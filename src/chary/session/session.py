@@ -212,8 +212,10 @@ class Growing(SessionBase):
         The number of rows is recorded only where the size is public. Under a `request` key that came before, nothing is
         added and the earlier version is returned. Only the key decides this, so new rows need a new one. A DuckDB file
         keeps the key; for other sources the ledger shows it, so the key must reveal nothing about the rows, not even a
-        hash of them. Where rows stay (a DuckDB file, a server), a file without a key has that of its contents, next to
-        the rows: what is appended once more, by a script that runs again, adds nothing, and an `OwnerWarning` says so.
+        hash of them.
+
+        Where rows stay (a DuckDB file, a server), a file without a key gets one of its contents, next to the rows. So a
+        script that runs again adds no file twice, and an `OwnerWarning` says so.
 
         Where rows are in blocks, an `OwnerWarning` counts the rows that no readable block holds, for the owner of the
         rows only. They are added all the same, since a refusal would reveal something about them. So it does with
