@@ -115,13 +115,13 @@ def _changes(told: Any) -> list[dict[str, Any]]:
     figures = told.figures()
     if not isinstance(told, Table):
         return [{name: figures[name] for name in _CHANGE}]
-    place = {name: figures[name] for name in ("version", "call")}
+    place = {name: figures[name] for name in ("version", "window", "call")}
     return [row | place for row in figures[told.noun] if row.pop("changed")]
 
 
 # What is told of an alert in columns of its own.
 _BESIDE: Final = ("severity", "note")
-_CHANGE: Final = ("version", "state", "value", "low", "high", "caution", "call")
+_CHANGE: Final = ("version", "window", "state", "value", "low", "high", "caution", "call")
 
 
 def _draw(alert: AlertRun, rows: list[dict[str, Any]], plot: Path) -> None:

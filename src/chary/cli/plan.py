@@ -84,7 +84,8 @@ def _menu(epsilon: str, delta: str, tests: int, value: str) -> commands.Shown:
         plan.as_dict() | found[plan.hits] | {"laplace": laplace_width(plan.epsilon_per_call, tests=tests)}
         for plan in plans
     ]
-    title = f"{tests:,} tests within epsilon {epsilon}, delta {delta}: errors in multiples of the sensitivity, 95 % confidence"
+    within = f"{tests:,} tests within epsilon {epsilon}, delta {delta}"
+    title = f"{within}: errors in multiples of the sensitivity, 95 % confidence"
     rows = [[_short(plan[name]) for name in _MENU] for plan in told]
     return commands.Shown(told, lambda _: output.show_table(list(_MENU.values()), rows, title))
 
