@@ -14,7 +14,7 @@ from chary.client import connect
 from chary.service.auth.tokens import BearerTokens
 from chary.service.command import listen
 from chary.service.config import service_config
-from chary.service.core import alerts, jobs
+from chary.service.core import jobs
 from chary.service.state import opened_service
 from chary.service.store import ServiceStore
 from tests.children import started
@@ -41,8 +41,8 @@ KILLS = 4
 
 
 def serving(folder):
-    """A service that is not patient with those who died: a question that they had is free after a moment."""
-    alerts._LEASE, jobs.BEAT = 0.2, 0.1
+    """A service that is not patient with calls of those who died; what they had leased is free at the start."""
+    jobs.BEAT = 0.1
     listen(opened_service(service_config(folder / "chary.toml")))
 
 

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from chary import BudgetExceeded
 from chary.cli import run
 from chary.errors import InvalidParameter
 from chary.ledger import open_ledger
+from chary.ledger.locations import move
 from chary.service.auth.tokens import BearerTokens, Principal
 from chary.service.command import bound, tell_opened
 from chary.service.config import service_config
@@ -28,7 +30,7 @@ from chary.service.core.datasets import opened_datasets
 from chary.service.state import opened_service
 from chary.service.store import ServiceStore
 from tests.paths import ROOT
-from tests.service.kit import wait_for
+from tests.service.kit import client_of, listening, token_of, wait_for
 from tests.service.test_service_races import Killed, free_port
 from tests.session.kit import visits
 
@@ -77,7 +79,7 @@ def test_a_quota_that_the_file_does_not_change_is_told_at_the_start(config, capl
         service = opened_service(service_config(config))
         tell_opened(service)
         service.close()
-        return [told for each in caplog.records if "quota" in (told := each.getMessage())]
+        return [told for each in caplog.records if "quota of" in (told := each.getMessage())]
 
     assert started("0.7") == started("0.70") == []
     [told] = started("0.5")
@@ -86,6 +88,23 @@ def test_a_quota_that_the_file_does_not_change_is_told_at_the_start(config, capl
         "PUT /v1/datasets/visits/shares/alice"
     )
     assert started("0.7") == []
+
+
+def test_a_quota_for_a_name_without_a_token_is_told_at_the_start(config, caplog):
+    """Written wrongly, it would cap nobody."""
+
+    def started(*tokens):
+        caplog.clear()
+        service = opened_service(service_config(config))
+        for analyst in tokens:
+            service.tokens.make(analyst, roles=["analyst"], datasets=["visits"], days=1)
+        tell_opened(service)
+        service.close()
+        return [told for each in caplog.records if "no token" in (told := each.getMessage())]
+
+    [told] = started("alcie")
+    assert told.startswith("chary: warning: dataset visits: alice has a quota and no token")
+    assert started("alice") == []
 
 
 def test_a_ledger_that_is_new_though_calls_were_asked_is_told_at_the_start(config, caplog):
@@ -296,3 +315,61 @@ def test_processes_that_share_a_port_send_small_answers_at_once():
         taken.listen()
         with socket.create_connection(taken.getsockname()), taken.accept()[0] as accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_a_ledger_that_lacks_what_was_asked_is_refused_until_it_is_accepted(config):
+    """An older copy, or a new ledger, would pay a second time: at every start, not only at the first."""
+    config.write_text(CONFIG.replace("shares", "# shares"))
+    ledger, copy = config.with_name("visits.csv.ledger"), config.with_name("copy.ledger")
+
+    def asked(key, accepted=()):
+        service = opened_service(service_config(config), accepted)
+        service.stopping = threading.Event()
+        with listening(service) as address, client_of(address, token_of(service)) as client:
+            call = {"kind": "release", "epsilon": "0.05", "query": {"kind": "count", "where": f"age < {len(key)}"}}
+            sent = client.post("/v1/datasets/visits/calls", json=call, headers={"Idempotency-Key": key})
+            assert sent.status_code == 200
+            return service.trail.done("visits", "accept-ledger")
+
+    assert asked("a") == asked("bb") == []
+    copy.write_bytes(ledger.read_bytes())
+    assert asked("ccc") == asked("dddd") == []
+    lost = ledger.read_bytes()
+    for other in (copy.read_bytes(), None):
+        for _ in range(2):
+            ledger.unlink(missing_ok=True)
+            if other is not None:
+                ledger.write_bytes(other)
+            with pytest.raises(
+                InvalidParameter, match=r"dataset visits: its ledger lacks calls .*--accept-ledger visits"
+            ):
+                opened_service(service_config(config))
+            with pytest.raises(InvalidParameter, match="lacks calls"):
+                opened_service(service_config(config), ["another"])
+    # The latest one is taken, and so is what the operator accepts; the audit log keeps that.
+    ledger.write_bytes(lost)
+    assert asked("eeeee") == []
+    ledger.write_bytes(copy.read_bytes())
+    [accepted] = asked("six or 6", ["visits"])
+    assert (accepted.analyst, len(asked("seven or 7"))) == ("operator", 1)
+    ledger.write_bytes(lost)
+    with pytest.raises(InvalidParameter, match="lacks calls"):
+        opened_service(service_config(config))
+    ledger.unlink()
+    assert len(asked("eight or eight", ["visits"])) == 2
+    assert len(asked("nine or nine or nine")) == 2
+
+
+def test_a_ledger_that_moved_is_the_one_that_was_asked(config):
+    config.write_text(CONFIG.replace("shares", "# shares"))
+    service = opened_service(service_config(config))
+    service.stopping = threading.Event()
+    with listening(service) as address, client_of(address, token_of(service)) as client:
+        call = {"kind": "release", "epsilon": "0.1", "query": {"kind": "count"}}
+        for age in (20, 30):
+            call["query"]["where"] = f"age < {age}"
+            assert client.post("/v1/datasets/visits/calls", json=call).status_code == 200
+    moved = config.with_name("moved.ledger")
+    move(config.with_name("visits.csv.ledger"), moved)
+    config.write_text(f'{config.read_text()}\nledger = "{moved}"\n')
+    opened_service(service_config(config)).close()

@@ -394,7 +394,12 @@ def test_a_large_delta_is_warned_of_once(visits, tmp_path):
         session.close()
         assert any(f"a delta of {delta} is large" in each for each in found) is warned
     # Of a unit with many entries, the delta of each is a small part.
-    entries = {"ledger": tmp_path / "entries.ledger", "neighbors": "replace", "budget": Budget(1, "0.01"), "entries_per_unit": 100}
+    entries = {
+        "ledger": tmp_path / "entries.ledger",
+        "neighbors": "replace",
+        "budget": Budget(1, "0.01"),
+        "entries_per_unit": 100,
+    }
     found, session = told(lambda: opened(visits, **entries))
     session.close()
     assert any("is large: it is the probability" in each for each in found)

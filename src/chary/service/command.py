@@ -11,7 +11,7 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ from chary.demo.panel import first_year
 from chary.errors import InvalidParameter, tell_owners
 from chary.numbers import counted
 from chary.service.app import application
-from chary.service.auth.tokens import BearerTokens, Principal
+from chary.service.auth.tokens import OPERATOR, BearerTokens
 from chary.service.config import ServiceConfig, ServiceOptions, configured, service_config
 from chary.service.core.alerts import StandingBook
 from chary.service.core.audit_trail import LOG, AuditTrail, log_line
@@ -138,6 +138,7 @@ class Listener(uvicorn.Server):
 
 def listen(service: Service) -> None:
     """Serve in this process until it is asked to stop; calls that do not end in time keep their reservations."""
+    service.standing.book.free()
     said, app = service.config.service, application(service)
     listener = Listener(uvicorn.Config(app, said.host, said.port, **options_of(said)))
     listener.stop_seconds = said.stop_seconds
@@ -164,13 +165,14 @@ def _end() -> None:
     os._exit(0)
 
 
-def listen_together(place: Path, said: ServiceConfig) -> None:
+def listen_together(place: Path, said: ServiceConfig, accepted: Collection[str] = ()) -> None:
     """Serve in several processes that share ledgers, the service's database and one port; a process that dies is
     replaced.
 
     Errors: those of opening, before anything listens. `SystemExit` if no process could start.
     """
-    service = opened_service(said)
+    service = opened_service(said, accepted)
+    service.standing.book.free()
     tell_opened(service)
     service.close()
     options = said.service
@@ -231,8 +233,10 @@ Demo = Annotated[bool, typer.Option("--demo", help="Serve built-in data of 5,638
 Port = Annotated[int | None, typer.Option(min=0, max=65_535, help="Another port than the chary.toml names.")]
 Workers = Annotated[int | None, typer.Option(min=1, max=64, help="How many processes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-# Who types these commands has no token.
-_OPERATOR: Final = Principal("", "operator", frozenset(), frozenset())
+Accepted = Annotated[
+    list[str] | None,
+    typer.Option(help="A dataset of which the ledger is taken though it lacks calls: what it forgot is not charged."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No line in the log for each request.")]
 app = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens of the service.")
 
@@ -243,6 +247,7 @@ def serve(
     port: Port = None,
     workers: Workers = None,
     quiet: Quiet = False,
+    accept_ledger: Accepted = None,
     as_json: AsJson = False,
 ) -> None:
     """Let analysts ask the datasets of a chary.toml over HTTP, under their budgets.
@@ -258,11 +263,11 @@ def serve(
         changed = {name: value for name, value in (("port", port), ("workers", workers)) if value is not None}
         said = said.model_copy(update={"service": said.service.model_copy(update=changed)})
         if said.service.workers == 1:
-            _serve(said, as_json, demo=False)
+            _serve(said, as_json, demo=False, accepted=accept_ledger or ())
             return
         _check_free(said.service)
         _tell(_served(said) | {"processes": said.service.workers}, as_json)
-        listen_together(config, said)
+        listen_together(config, said, accept_ledger or ())
 
 
 def _check_free(said: ServiceOptions) -> None:
@@ -279,9 +284,9 @@ def _check_free(said: ServiceOptions) -> None:
     raise InvalidParameter(f"{told}: is chary already running? If not, name another one, such as --port {other}")
 
 
-def _serve(config: ServiceConfig, as_json: bool, *, demo: bool) -> None:
+def _serve(config: ServiceConfig, as_json: bool, *, demo: bool, accepted: Collection[str] = ()) -> None:
     _check_free(config.service)
-    service = opened_service(config)
+    service = opened_service(config, accepted)
     if not demo:
         tell_opened(service)
     told = _served(config)
@@ -303,8 +308,15 @@ def tell_opened(service: Service) -> None:
         "it, since a second budget comes on top"
         for name in asked
     ]
+    holders = {record.analyst for record in service.tokens.all()}
+    unknown = [
+        f"dataset {name}: {analyst} has a quota and no token: it is for who has that very name"
+        for name, options in service.config.dataset.items()
+        for analyst in options.shares
+        if service.log_in is None and analyst not in holders
+    ]
     found = (each(service.config, service.datasets) for each in (unlike_quotas, lost_appends))
-    for line in chain(second, *found):
+    for line in chain(second, unknown, *found):
         LOG.warning("chary: warning: %s", line)
 
 
@@ -325,7 +337,7 @@ def new(
     if unknown := [name for name in dataset if name != "*" and name not in said.dataset]:
         raise InvalidParameter(f"{config} has no dataset {unknown[0]!r}")
     store, asked = _store(said), {"analyst": analyst, "roles": role, "datasets": dataset, "days": days}
-    AuditTrail(store).add(_OPERATOR, "", "tokens", asked, None)
+    AuditTrail(store).add(OPERATOR, "", "tokens", asked, None)
     _tell({"token": BearerTokens(store).make(analyst, roles=role, datasets=dataset, days=days)}, as_json)
 
 
@@ -351,7 +363,7 @@ def revoke(
     store = _store(service_config(config))
     tokens = BearerTokens(store)
     if tokens.keeps(token):
-        AuditTrail(store).add(_OPERATOR, "", "tokens", {"revoked": token}, None)
+        AuditTrail(store).add(OPERATOR, "", "tokens", {"revoked": token}, None)
     if not tokens.revoke(token):
         raise InvalidParameter(
             "no valid token has that name: it is the middle part of a token, as `chary token list` shows it"

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -11,11 +11,12 @@ from fastapi import Depends, Request
 
 from chary.data.spool import remove_left
 from chary.errors import InvalidParameter
+from chary.ledger.entries import Head
 from chary.service.auth.rate_limits import OpenStreams, Rates, SharedRates
-from chary.service.auth.tokens import BearerTokens
+from chary.service.auth.tokens import OPERATOR, BearerTokens
 from chary.service.config import ServiceConfig
 from chary.service.core import alerts, delivery, scheduler
-from chary.service.core.audit_trail import AuditTrail
+from chary.service.core.audit_trail import ACCEPTED, AuditTrail, headed
 from chary.service.core.calculations import Calculations
 from chary.service.core.datasets import ReportsKept, ServedDatasets, opened_datasets
 from chary.service.core.figures import Figures, StoredFigures
@@ -98,8 +99,12 @@ class Service:
         return running
 
 
-def opened_service(config: ServiceConfig) -> Service:
-    """Open the service of a configuration. Errors: those of opening sessions, before anything listens."""
+def opened_service(config: ServiceConfig, accepted: Collection[str] = ()) -> Service:
+    """Open the service of a configuration. `accepted` names datasets of which the ledger is taken though it lacks calls
+    of the audit log.
+
+    Errors: those of opening sessions, and `InvalidParameter` for a ledger that lacks calls, before anything listens.
+    """
     said = config.service
     for webhook in said.webhook:
         config.secret(webhook)
@@ -108,7 +113,28 @@ def opened_service(config: ServiceConfig) -> Service:
     store = ServiceStore(config.place(said.store))
     # Rows of a service that was killed must not wait for the next batch.
     remove_left()
-    return service_with(config, store, opened_datasets(config))
+    datasets = opened_datasets(config)
+    try:
+        _check_ledgers(AuditTrail(store), datasets, accepted)
+    except BaseException:
+        datasets.close()
+        raise
+    return service_with(config, store, datasets)
+
+
+def _check_ledgers(trail: AuditTrail, datasets: ServedDatasets, accepted: Collection[str]) -> None:
+    """Refuse a ledger that would pay a second time for what it has forgotten, unless the operator accepts it: then the
+    audit log says so, and goes on from there."""
+    for name, served in datasets.items():
+        ledger = served.session.spine.ledger
+        if trail.lacks(name, ledger):
+            if name not in accepted:
+                raise InvalidParameter(
+                    f"dataset {name}: its ledger lacks calls that were asked here, so it is an older copy or a new "
+                    "one. Put the latest one in its place. If that is lost, charge what was forgotten (Restore, in the "
+                    f"documentation of the ledger), and start once with --accept-ledger {name}"
+                )
+            trail.add(OPERATOR, name, ACCEPTED, headed(ledger) or {"head": str(Head())}, None)
 
 
 def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDatasets) -> Service:

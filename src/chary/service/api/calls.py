@@ -16,6 +16,7 @@ from chary.data.queries.bodies import check_fields
 from chary.errors import InvalidParameter
 from chary.service.auth.tokens import Principal
 from chary.service.core import requests
+from chary.service.core.audit_trail import headed
 from chary.service.core.jobs import Job, JobState
 from chary.service.http import admission
 from chary.service.state import Service, Shared
@@ -179,7 +180,12 @@ async def answered(
 
 async def begun(service: Service, on: admission.Asking, wish: requests.Wish, key: str) -> Job:
     """Begin what was asked, after it is in the audit log."""
-    await asyncio.to_thread(service.trail.add, on.who, on.served.name, wish.action, wish.written(), key)
+
+    def entered() -> None:
+        known = wish.written() | headed(on.served.session.spine.ledger)
+        service.trail.add(on.who, on.served.name, wish.action, known, key)
+
+    await asyncio.to_thread(entered)
     service.figures.calls.labels(on.served.name, wish.kind).inc()
     return service.jobs.start(on.who, on.served, wish, key)
 

@@ -83,7 +83,7 @@ def budget(on: Looker, typed: Typed = False, since: str | None = None, until: st
 
 @router.get("/{dataset}/budget/events", response_class=EventSourceResponse)
 async def budget_events(on: Looker, service: Shared, _: Followed) -> AsyncIterator[ServerSentEvent]:
-    """The budget whenever it changed, as `budget` events."""
+    """The budget whenever it changed, as `budget` events: a stream that goes on until it is closed."""
     told: dict[str, Any] = {}
     async for _ in looks(service, on.who.token, LOOK_EVERY):
         now = await asyncio.to_thread(lambda: budget_of(on, False) | _by_block(on))

@@ -90,6 +90,10 @@ class Principal:
         return Role.CUSTODIAN in self.roles
 
 
+# Who types commands where the service runs has no token.
+OPERATOR: Final = Principal("", "operator", frozenset(), frozenset())
+
+
 def roles_of(names: object) -> frozenset[Role]:
     """Roles from their names; `InvalidParameter` for unknown names and for none.
 

@@ -189,6 +189,11 @@ class StandingBook:
             free = free.where(STANDING.c.busy < now)
         return self.found(name) if self._store.change(free.values(busy=now + _LEASE)) else None
 
+    def free(self) -> None:
+        """Give back every lease, before a service listens: those of one that was killed would hold their subscriptions
+        for minutes. What another process asks meanwhile is charged once, under one key."""
+        self._store.change(update(STANDING).values(busy=0.0))
+
     def look(self, standing: StandingQuestion, now: float) -> None:
         """Record that its time came and the rows had nothing new, so it waits for its next time. A lease stays."""
         if standing.every != APPEND:

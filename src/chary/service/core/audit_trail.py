@@ -15,7 +15,7 @@ from sqlalchemy import insert, select
 
 from chary.errors import LedgerError
 from chary.ledger import Ledger
-from chary.ledger.entries import now
+from chary.ledger.entries import Head, head_of, now
 from chary.service.auth.tokens import Principal
 from chary.service.store import TRAIL, ServiceStore
 
@@ -29,6 +29,10 @@ def log_line(**said: Any) -> str:
     known = {name: value for name, value in said.items() if value is not None}
     return json.dumps({"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())} | known)
 
+
+# Actions of which an entry has the head of the ledger before it, and that by which the operator accepts another ledger.
+HEADED: Final = ("ask", "start", "question", "lesson")
+ACCEPTED: Final = "accept-ledger"
 
 # The audit trail: who asked what, from which token, before it was asked; each entry sealed with the one before it.
 
@@ -121,6 +125,16 @@ class AuditTrail:
         asked = TRAIL.c.action.in_(("ask", "start", "question"))
         return bool(self._store.rows(select(TRAIL.c.number).where(TRAIL.c.dataset == dataset, asked).limit(1)))
 
+    def lacks(self, dataset: str, ledger: Ledger) -> bool:
+        """Whether the ledger of a dataset lacks calls that it held when it was asked last: it is an older copy, or a
+        new one. Not known, and so False, of what was asked by versions that did not record the head."""
+        headed = TRAIL.c.action.in_((*HEADED, ACCEPTED))
+        last = select(TRAIL.c.asked).where(TRAIL.c.dataset == dataset, headed).order_by(TRAIL.c.number.desc()).limit(1)
+        for entry in self._store.rows(last):
+            if (told := json.loads(entry.asked).get("head")) is not None:
+                return not (ledger.lasting and ledger.holds(Head.parse(told)))
+        return False
+
     def broken(self) -> int | None:
         """The number of the first entry that differs from what was written; None if there is none."""
         before = _FIRST
@@ -135,6 +149,12 @@ class AuditTrail:
 def _sealed(row: Mapping[str, Any], before: str) -> str:
     written = json.dumps([before, dict(row)], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(written.encode()).hexdigest()
+
+
+def headed(ledger: Ledger) -> dict[str, str]:
+    """The head of a ledger, as an entry has it; empty for one that is in memory, or not made yet."""
+    head = head_of(ledger)
+    return {} if head is None else {"head": str(head)}
 
 
 # The origin of ledger entries: a ledger that adds it to every write.

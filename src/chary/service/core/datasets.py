@@ -26,7 +26,7 @@ from chary.config import DatasetOptions, blocks, dialect
 from chary.core.plan import Plan
 from chary.core.transaction import Spine, numbered
 from chary.data import RowTable
-from chary.errors import CharyError, InvalidParameter, NotWithheld, RequestConflict
+from chary.errors import CharyError, InvalidParameter, LedgerError, NotWithheld, RequestConflict
 from chary.filters import Budget
 from chary.ledger import CallRecord, Ledger, State
 from chary.numbers import exact, percent
@@ -210,7 +210,8 @@ def opened_datasets(config: ServiceConfig) -> ServedDatasets:
             try:
                 session = _opened(config, name, options)
             except CharyError as error:
-                error.args = (spoken(str(error), Settings()),)
+                of = f"dataset {name}: " if isinstance(error, LedgerError) else ""
+                error.args = (f"{of}{spoken(str(error), Settings())}",)
                 raise
             undo.callback(session.close)
             new = isinstance(session.spine.ledger, LateLedger)  # which the first quota makes
