@@ -1,5 +1,6 @@
 """Libraries of differential privacy to compare with: their versions (extra `peers`), and why some are missing."""
 
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
 MEASURED = ("opendp", "dp-accounting", "autodp")
@@ -10,13 +11,13 @@ MISSING = {
 }
 
 
-def peers() -> dict[str, str]:
-    """Each peer with its version, or with why there is none."""
-    return {name: _version(name) for name in MEASURED} | MISSING
+def peers(recorded: Mapping[str, str]) -> dict[str, str]:
+    """Each peer with its version, or with why there is none; where it is not installed now, as recorded."""
+    return {name: _version(name) or recorded.get(name, "not installed") for name in MEASURED} | MISSING
 
 
-def _version(name: str) -> str:
+def _version(name: str) -> str | None:
     try:
         return version(name)
     except PackageNotFoundError:
-        return "not installed in this run"
+        return None

@@ -28,9 +28,10 @@ def load(path: Path = RECORD) -> dict[str, dict[str, Any]]:
 def save(sections: Sections, names: Sequence[str]) -> None:
     """Write the record and the page, in the order of all names of benchmarks."""
     ordered = {name: sections[name] for name in names if name in sections}
-    RECORD.write_text(json.dumps({"peers": peers(), "benchmarks": ordered}, indent=1, ensure_ascii=False) + "\n")
+    found = peers(json.loads(RECORD.read_text())["peers"] if RECORD.exists() else {})
+    RECORD.write_text(json.dumps({"peers": found, "benchmarks": ordered}, indent=1, ensure_ascii=False) + "\n")
     missing = [name for name in names if name not in sections]
-    PAGE.write_text("\n\n".join(page(ordered, missing)) + "\n")
+    PAGE.write_text("\n\n".join(page(ordered, missing, found)) + "\n")
 
 
 def ratios(sections: Sections) -> dict[str, dict[str, Any]]:
@@ -42,14 +43,14 @@ def ratios(sections: Sections) -> dict[str, dict[str, Any]]:
     return {f"{name}/{row}": found for name, each in sections.items() for row, found in each["ratios"].items()}
 
 
-def page(sections: Sections, missing: Sequence[str]) -> Iterator[str]:
+def page(sections: Sections, missing: Sequence[str], found: Mapping[str, str]) -> Iterator[str]:
     """The parts of the page."""
     yield INTRODUCTION
     if missing:
         yield f"Not in this record: {escaped(', '.join(missing))}."
     yield from ("Machine: " + told + "." for told in dict.fromkeys(each["machine"] for each in sections.values()))
     yield "## Peers"
-    yield table(["library", "version, or why there is none"], peers().items())
+    yield table(["library", "version, or why there is none"], found.items())
     yield "## Ratios"
     yield "Ours over what it is held against, in the same run: below 1 is better than it. Times in seconds."
     lines = ratios(sections).items()
