@@ -283,7 +283,9 @@ class Answer:
             told.append(f"{MISSES_ENDED}: {EVERY_CHARGED}")
         elif self.one_price and 0 < left < charged:
             told.append(LAST)
-        if charged and (before := self._cashier.asked_before(self.call)) is not None:
+        # Tests are meant to be asked again: a miss is free, and a hit says more.
+        always = self.hit_if is None and type(self).hit is Answer.hit
+        if charged and always and (before := self._cashier.asked_before(self.call)) is not None:
             told.append(asked_again(before))
         return "; ".join(told)
 

@@ -5,10 +5,13 @@ import shutil
 import pytest
 from sqlalchemy import update
 
-from chary import Budget
+from chary import Budget, count
+from chary.calls import Alert
+from chary.client import connect
 from chary.service.store import JOBS
 from tests.service.kit import client_of, listening, serve_visits, service_at, token_of, wait_for
 from tests.service.page_kit import Visitor
+from tests.session.kit import visits
 
 PLACE = "/v1/datasets/visits"
 ASYNC = {"Prefer": "respond-async"}
@@ -144,3 +147,28 @@ def test_a_job_that_an_older_database_does_not_know_is_not_there(restored):
         before = spent_and_asked(second)
         assert http.get(place).status_code == 404
         assert spent_and_asked(second) == before
+
+
+def test_an_alert_whose_run_a_restored_ledger_lacks_ends_and_asks_no_other_run(tmp_path):
+    """The number of its run comes again, for another alert: what that one says would be told of this one."""
+    restored = Restored(tmp_path, shared=False)
+    names = []
+    for batches, above in ((1, 1), (2, 10**6)):
+        service = restored.serving()
+        restored.keep("visits.ledger")
+        token = token_of(service, roles=("analyst", "custodian"))
+        with listening(service) as address, connect(address, token) as session:
+            alert = Alert(count(), above=above, epsilon="0.1", below_margin=True)
+            names.append(session.stand(alert, every="append", share="1/2", request=f"above {above}")["standing"])
+            runs = [each["asked"]["run"] for each in session.standing]
+            for _ in range(batches):
+                version = session.append(visits().head(1))
+                wait_for(
+                    lambda now=version: all(now == at["version"] or at["state"] == "ended" for at in session.standing)
+                )
+            told = {each["standing"]: each["state"] for each in session.standing}
+            news = [(each["kind"], each["standing"]) for each in session.news]
+        restored.restore("visits.ledger")
+    assert len(set(runs)) == 1
+    assert [told[name] for name in names] == ["ended", "active"]
+    assert sorted(news) == sorted([("fired", names[0]), ("ended", names[0])])

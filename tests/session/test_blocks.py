@@ -454,6 +454,29 @@ def test_a_window_is_charged_where_it_looks(opened, clock):
     assert {open_.call for open_ in session.runs} == {run.call, quiet.call}
 
 
+def test_a_window_with_a_lag_needs_the_blocks_to_the_day_of_the_question(opened, clock):
+    """Else it would be opened, and refused for ever once the first block is closed."""
+    for lag, most in ((None, 7), ("1 day", 8), ("2 weeks", 21)):
+        rule = {"every": "day", "since": "2024-01-01"}
+        clock("2024-02-20")
+        run = opened(blocks=Blocks("day", **rule, kept=most)).start(watching("7 days", lag=lag))
+        assert run.ask().state == "quiet"
+        with pytest.raises(InvalidParameter, match=f"overlaps up to {most} blocks, and {most - 1} are kept"):
+            opened(blocks=Blocks("day", **rule, kept=most - 1)).start(watching("7 days", lag=lag))
+
+
+def test_a_window_that_lags_behind_the_first_block_has_no_rows(opened, clock):
+    session = opened(loads("2024-01-01"), blocks=Blocks("day", every="day", since="2024-01-01"), budget=NO_NOISE)
+    clock("2024-01-01T12:00")
+    run = session.start(watching("1 day", above=1, lag="2 days"), follow=True)
+    for day, active in (("01", False), ("02", False), ("03", True), ("04", False)):
+        clock(f"2024-01-{day}T12:00")
+        assert "hits" in str(session.quote(watching("1 day", above=1, lag="2 days")))
+        assert run.ask().state == ("active" if active else "quiet")
+    first = ("2024-01-01",)
+    assert asked_of(session)[-4:] == [first, first, first, ("2024-01-02",)]
+
+
 def test_without_a_window_it_sees_all_blocks(opened, clock):
     session = opened(budget=NO_NOISE)
     run = session.start(watching(window=None))

@@ -1,7 +1,6 @@
 """Versions of growing datasets: one for each batch, with sizes where they are public."""
 
 import threading
-import warnings
 
 import duckdb
 import pandas as pd
@@ -9,7 +8,6 @@ import pytest
 
 import chary
 from chary import Budget, EngineError, InvalidParameter, InvalidQuery, LedgerLocked, LedgerMismatch, SchemaMismatch
-from chary.data.source import contents_key
 from chary.ledger import open_ledger
 from tests.session.kit import NO_NOISE, PLENTY, PUBLIC, error_texts, recorded, shows_data, spent, visits
 
@@ -198,25 +196,37 @@ def test_the_ledger_does_not_know_the_keys_of_a_file(opened, stored, tmp_path):
     assert not any(b"hash of contents" in path.read_bytes() for path in tmp_path.glob("visits.ledger*"))
 
 
-def test_a_file_is_appended_once_where_rows_stay(opened, stored, tmp_path):
+def test_a_path_is_appended_once_where_rows_stay(opened, stored, tmp_path):
     """A script that runs again would bring its rows twice, and that breaks guarantees."""
-    file, other = tmp_path / "more.csv", tmp_path / "other.csv"
+    file, other, link = (tmp_path / name for name in ("more.csv", "other.csv", "link.csv"))
     MORE.to_csv(file, index=False)
     other.write_bytes(file.read_bytes())
-    for again in range(2):
-        with opened(**stored, **PUBLIC) as session, warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            assert [session.append(str(file)), session.append(other)] == [2, 2]
-            assert session.size == 127
-        found = [str(each.message) for each in caught if "nothing was added" in str(each.message)]
-        assert [each.split(" came")[0].rsplit(" ", 1)[1] for each in found] == ["more.csv", "other.csv"][1 - again :]
+    link.symlink_to(file)
     with opened(**stored, **PUBLIC) as session:
-        # A key says that they are new, and so does a frame, which may well be like another one.
-        assert session.append(file, request="another Monday") == 3
-        assert [session.append(MORE), session.append(MORE)] == [4, 5]
-        key = contents_key(file)
-        assert [batch.request for batch in session.spine.rows.batches()] == [key, "another Monday", None, None]
-    assert not any(key.encode() in path.read_bytes() for path in tmp_path.glob("visits.ledger*"))
+        assert session.append(str(file)) == 2
+        spent_before, sizes = session.spent, [version.size for version in session.versions]
+        # The path decides, whatever is in the file by now.
+        for again in (file, str(file), link):
+            MORE.head(3).to_csv(file, index=False)
+            with pytest.raises(InvalidParameter, match=r"was appended before, as batch 1, and nothing was added now"):
+                session.append(again)
+        assert (session.spent, [version.size for version in session.versions]) == (spent_before, sizes)
+    with opened(**stored, **PUBLIC) as session:
+        with pytest.raises(InvalidParameter, match="give it a key, such as request='week 12'"):
+            session.append(file)
+        # Equal rows from another path, under a key, or of a frame are other batches.
+        assert [
+            session.append(other),
+            session.append(file, request="Monday"),
+            session.append(file, request="Monday"),
+        ] == [
+            3,
+            4,
+            4,
+        ]
+        assert [session.append(MORE), session.append(MORE)] == [5, 6]
+        assert session.size == 120 + 7 + 7 + 3 + 7 + 7
+    assert not any(b"more.csv" in path.read_bytes() for path in tmp_path.glob("visits.ledger*"))
 
 
 def test_a_file_may_come_twice_where_rows_live_in_memory(opened, tmp_path):

@@ -544,7 +544,7 @@ class Publication:
     grid step is `grid`. With `step`, what is published is the noisy value rounded to the nearest multiple (halves
     upwards), and it stands for all that round to it. `floor` and `ceiling` bound what the truth can be, whatever the
     data, such as 0 for a count. `bar`, in grid steps, is for a value with noise of its own: that against which another
-    noise tested it.
+    noise tested it. `clearing` says that it was published as something ended: it is no alarm, and has no p-value.
 
     Guarantee: an interval covers the truth with at least `confidence`, given everything published before and given that
     this value was published. That holds whatever the truth is, and however the question and the support were chosen
@@ -571,6 +571,7 @@ class Publication:
     floor: Number | None = None
     ceiling: Number | None = None
     bar: int | None = None
+    clearing: bool = False
     at_once: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -607,27 +608,31 @@ class Publication:
         below = since is None and until is not None and high is not None and high <= until
         above = until is None and since is not None and low is not None and low >= since
         if below or above:
-            return "probably a false alarm: the whole interval lies where nothing is published"
+            return f"probably a false {self._event}: the whole interval lies where nothing is published"
         if since is None and low is None:
-            return "may be a false alarm: no lower end"
-        return "may be a false alarm: the interval reaches what is withheld"
+            return f"may be a false {self._event}: no lower end"
+        return f"may be a false {self._event}: the interval reaches what is withheld"
 
     def p_value(self, value: Number) -> float | None:
         """An upper bound on the probability, under the null hypothesis, of this value or one farther away.
 
         The null hypothesis is a truth for which nothing should be published. It lies below the threshold (a hit, a
         revision, a fresh value), above the last value (a support without a lowest), or between both pieces (a change).
-        None where everything may be published and no threshold was tested. Guarantee: given that the value was
-        published, the p-value is at most p with a probability of at most p, whatever was asked before (theory chapter
-        3).
+        None for a clearing, and where everything may be published and no threshold was tested. Guarantee: given that
+        the value was published, the p-value is at most p with a probability of at most p, whatever was asked before
+        (theory chapter 3).
         """
         first, last = self._block(value)
-        since, until = self._held_back
+        since, until = (None, None) if self.clearing else self._held_back
         rise = None if until is None else self._rarer(self.support, first, until)
         fall = None if since is None else self._rarer(self.support.mirrored(), -last, -since)
         if rise is None or fall is None:
             return fall if rise is None else rise
         return min(1.0, 2 * min(rise, fall))
+
+    @property
+    def _event(self) -> str:
+        return "clearing" if self.clearing else "alarm"
 
     @property
     def _held_back(self) -> tuple[End, End]:

@@ -258,9 +258,9 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     With `window`, such as "7 days", only recent rows count: those whose `time` (a column of days or times) lies in the
     window that ends at `run.ask(at=...)` (default: today). A window is a number of hours, days, weeks, months or years.
     Days end at midnight; times are compared as they are written, without a time zone. Rows that come late count as long
-    as their time is in the window. Where rows come a day late, `lag="1 day"` lets the window end so much earlier (not
-    with `at`). With `since`, such as "2014-01-01", each version counts only rows whose `time` is that day or time, or
-    later.
+    as their time is in the window. Where rows come a day late, `lag="1 day"` lets each window end that much before the
+    question, whether it is asked now or `at` a time. With `since`, such as "2014-01-01", each version counts only rows
+    whose `time` is that day or time, or later.
 
     Where rows are in blocks (`chary.open(..., blocks=...)`), `time` is their column unless another is given. A question
     reads the blocks that the window overlaps at that time, and no others, and is charged in these. What is kept is
@@ -393,7 +393,13 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
             raise InvalidQuery("a window moves on through the blocks: start it in the session of all, and ask it there")
         if at.date() > blocks.now().date():
             raise InvalidParameter("at is of the future, and so are blocks that nobody may read: ask(at=) of today")
-        return divided.overlapped(*_span(self.window, at)) if own else names
+        if not own:
+            return names
+        began, ended = _span(self.window, at)
+        # Late rows of the first days: nothing is before the first block, which is read in vain.
+        first = str(divided.since)
+        before = self.lag is not None and divided.name((ended - timedelta(days=1)).date()) < first
+        return (first,) if before else divided.overlapped(began, ended)
 
     def check_blocks(self, spine: Spine) -> None:
         """Refuse a window that would overlap closed blocks, or stays where it was opened."""
@@ -401,7 +407,8 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
         if divided is None or self.window is None:
             return
         self.blocks_at(spine, None if spine.renews else self.ends(blocks.now()))
-        most = _most_blocks(self.window, divided) if divided.kept and self.column_in(spine) == divided.column else 0
+        own = divided.kept and self.column_in(spine) == divided.column
+        most = _most_blocks(self.window, self.lag, divided) if own else 0
         if divided.kept and most > divided.kept:
             raise InvalidParameter(
                 f"a window of {self.window} overlaps up to {most} blocks, and {divided.kept} are kept: give a shorter "
@@ -531,9 +538,15 @@ _ANY_TIME: Final = datetime(2000, 1, 1)
 
 
 @lru_cache
-def _most_blocks(window: str, divided: Blocks) -> int:
-    """How many blocks a window overlaps at most, whenever it ends."""
-    return max(divided.count(*_span(window, datetime.fromordinal(day))) for day in _CALENDAR)
+def _most_blocks(window: str, lag: str | None, divided: Blocks) -> int:
+    """How many blocks there are at most from the start of a window to the day of the question, whenever that is."""
+
+    def overlapped(day: int) -> int:
+        asked = datetime.fromordinal(day)
+        ended = asked if lag is None else _earlier(asked, *_length(lag, _LAG))
+        return divided.count(_span(window, ended)[0], _span("1 day", asked)[1])
+
+    return max(map(overlapped, _CALENDAR))
 
 
 def _read_time(said: Any, wanted: str = 'at is a day or a time, such as ask(at="2013-01-31")') -> datetime:
@@ -581,7 +594,7 @@ class AlertLaw:
             below = Support.at_least(1 - clear).mirrored() if tests.decides else Support.everything()
             publications = {
                 ACTIVE: tests.published(query, neighbor_relation, fire),
-                QUIET: published(tests.noise, query, neighbor_relation, below),
+                QUIET: replace(published(tests.noise, query, neighbor_relation, below), clearing=True),
             }
         parts, least = query.reach(neighbor_relation), forecast.least_of(query, neighbor_relation)
         return cls(asked, tests, fire, clear, publications, asked.groups, parts, least)
@@ -688,11 +701,12 @@ class AlertRun(RunKind[Any, AlertState]):
             return self._now(last)
         if self.opened.window is None:
             raise InvalidParameter("this alert has no window that ends: leave at= out")
-        return self._at(last.number, _read_time(at))
+        return self._at(last.number, self.opened.ends(_read_time(at)), said=_read_time(at))
 
     def recorded(self, body: Json) -> Plan[Any]:
         """The stored answer contains the version, so it does not matter here."""
-        return self._at(0, _read_time(body["at"]) if "at" in body else None)
+        said = _read_time(body["at"]) if "at" in body else None
+        return self._at(0, None if said is None else self.opened.ends(said), said=said)
 
     def _now(self, version: Version, *, once: bool = False) -> Plan[Any]:
         """The plan for a window that ends now, or, where rows are read as of that version, when it arrived.
@@ -704,9 +718,10 @@ class AlertRun(RunKind[Any, AlertState]):
             came = version.time if self._spine.version is not None else ""
             at = self.opened.ends(datetime.fromisoformat(came).replace(tzinfo=None) if came else blocks.now())
         # A request without a time is the same question whenever it is repeated; its answer contains the time.
-        return self._at(version.number, at, said=False, once=once)
+        return self._at(version.number, at, once=once)
 
-    def _at(self, version: int, at: datetime | None, *, said: bool = True, once: bool = False) -> Plan[Any]:
+    def _at(self, version: int, at: datetime | None, *, said: datetime | None = None, once: bool = False) -> Plan[Any]:
+        """The plan for a window that ends at that time; `said` is the time of the question, where it names one."""
         law, spine = self.law, self._spine.of_now()
         query, names = self.opened.seen(at, self.opened.column_in(spine)), self.opened.blocks_at(spine, at)
         # The blocks are fixed here, so rows and charges agree even if the day changes before the rows are read.
@@ -727,12 +742,12 @@ class AlertRun(RunKind[Any, AlertState]):
             if once and now.version >= version:
                 raise Looked(f"version {version} was looked at meanwhile")
             self._refuse_earlier(now.version)
-            if said and at is not None and now.ended is not None:
+            if said is not None and at is not None and now.ended is not None:
                 self._refuse_back(at, datetime.fromisoformat(now.ended))
 
         return self._plan(
             "alert_ask",
-            ended if said else {},
+            {} if said is None else {"at": said.isoformat(" ", "seconds")},
             law.tests.event,
             run,
             self._present,

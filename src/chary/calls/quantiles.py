@@ -20,6 +20,7 @@ from chary.data.queries.keys import Domain
 from chary.data.queries.ordered import Occurring
 from chary.data.queries.query import Keying
 from chary.data.queries.stored import STORED
+from chary.data.queries.sums import coarse
 from chary.errors import InvalidQuery
 from chary.filters import Filter
 from chary.mechanisms import GuardedQuantiles, HalvedQuantiles, Order
@@ -30,6 +31,7 @@ from chary.numbers import Number, set_fields, sure
 RARE: Final = Fraction(1, 20)
 # The distribution of a quantile is reported of this many possible values at most.
 _LISTED: Final = 1000
+_AS_ASKED: Final = "of the rounded values as often as was asked, whatever the data"
 _UNGUARDED: Final = "no interval: how far a quantile is off depends on secret data; interval=0.95 pays for one"
 
 
@@ -49,7 +51,11 @@ class QuantileAnswer(Answer):
 
     @property
     def interval_says(self) -> str:
-        return _UNGUARDED if self.guards is None else "the interval holds as often as was asked, whatever the data"
+        return (
+            _UNGUARDED
+            if self.guards is None
+            else "; ".join((f"the interval contains the quantile {_AS_ASKED}", *self._notes))
+        )
 
     def __float__(self) -> float:
         return float(self.value)
@@ -72,8 +78,11 @@ class _Quantiles(Table):
 
     @property
     def interval_says(self) -> str:
-        held = "all intervals hold together as often as was asked, whatever the data"
-        return _UNGUARDED if self.guards is None else held
+        return (
+            _UNGUARDED
+            if self.guards is None
+            else "; ".join((f"all intervals together contain the quantiles {_AS_ASKED}", *self._notes))
+        )
 
     def cells(self, position: int) -> dict[str, Any]:
         told = {"value": self.values[position], "rank_error": self.rank_errors[position]}
@@ -112,8 +121,8 @@ class GroupQuantiles(_Quantiles):
 
     @property
     def interval_says(self) -> str:
-        held = "the intervals of each group hold together as often as was asked, whatever the data"
-        return _UNGUARDED if self.guards is None else held
+        held = f"the intervals of each group together contain its quantiles {_AS_ASKED}"
+        return _UNGUARDED if self.guards is None else "; ".join((held, *self._notes))
 
 
 class _Terms(TypedDict, total=False):
@@ -166,9 +175,9 @@ class Quantile(Call[AnswerT]):
     in a sentence. The draw is part of the call: the same idempotency key finds the same answer, a new call draws anew.
 
     With `interval=0.95` each quantile has an `interval` in the column's units: all of them together hold the true
-    quantiles with that probability, whatever the data. Its ends are two guards, which are chosen to be below and above
-    the quantile, and are published too (`chary.mechanisms.GuardedQuantiles`). A third of epsilon pays for each of the
-    three, so the rank error is three times that of a call without.
+    quantiles of the rounded values with that probability, whatever the data. Its ends are two guards, which are chosen
+    to be below and above the quantile, and are published too (`chary.mechanisms.GuardedQuantiles`). A third of epsilon
+    pays for each of the three, so the rank error is three times that of a call without.
 
     With `groups={"clinic": ["north", "south"]}` there are quantiles of each group, each by coins of its own. Of several
     columns there are quantiles of each combination of their values. What is said above is of one group. A call on all
@@ -247,7 +256,10 @@ class Quantile(Call[AnswerT]):
 
     @property
     def limits(self) -> str:
-        return "" if self.groups is None else keying_of(self).kept
+        bounds = Fraction(self.bounds[0]), Fraction(self.bounds[1])
+        rounded = coarse(bounds, Fraction(self.step))
+        told = f"values are {rounded}" if rounded else ""
+        return "; ".join(filter(None, (told, "" if self.groups is None else keying_of(self).kept)))
 
     @property
     def numeric(self) -> bool:

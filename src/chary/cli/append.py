@@ -1,6 +1,7 @@
 """`chary append`: rows that arrive are added to a table, each batch once, whole or not at all."""
 
 import glob
+import hashlib
 import shutil
 import sys
 import time
@@ -21,7 +22,7 @@ from chary.cli.rows import ROWS, Stated, on_rows
 from chary.cli.session import dialect
 from chary.data import RowTable
 from chary.data.columns import SQL_TYPES
-from chary.data.source import ENDINGS, contents_key
+from chary.data.source import ENDINGS
 from chary.data.spool import spool_folder
 from chary.data.table import NOT_PRIVATE, check
 from chary.errors import CharyError, EngineError, InvalidParameter, LedgerLocked, OwnerWarning, SchemaMismatch
@@ -71,8 +72,8 @@ def _append(
     """Add batches of rows to a table of a DuckDB file or a server, each once: by its contents, or by a key.
 
     A batch is added whole or not at all, also when the machine dies, and nothing is charged. Without `--request` the
-    contents decide: those that were added without a key, here or in a session, are not added again, whatever the file
-    is called.
+    contents decide: those that this command added without `--request` are not added again, whatever the file is called.
+    So a row may decide whether a batch is new. Where two batches could be equal but for one unit, give each a key.
     With `--request KEY` the key alone decides, as in a session and a service. Neither way knows the batches of the
     other, so name a batch in one way only. Cells that cannot be read become NULL and are counted. What fails is
     reported, and batches before it stay; a folder that is watched goes on, and takes a file again once it is another.
@@ -220,17 +221,21 @@ def _named(batches: Sequence[str]) -> Iterator[str]:
 
 @contextmanager
 def _arrived(name: str, again: str | None, request: str | None = None) -> Iterator[Arrived]:
-    """The file of a batch, and its key."""
+    """The file of a batch, and its key. The key of its contents could confirm a guess of the rows, so it stays next to
+    them in the DuckDB file."""
     with ExitStack() as held:
         file = Path(name)
         if name == "-":
             file = held.enter_context(spool_folder()) / "rows.csv"
             with file.open("wb") as written:
                 shutil.copyfileobj(sys.stdin.buffer, written)
-        key = contents_key(file, "" if again is None else f"\0{again}")
-        if key is None:
-            raise InvalidParameter(f"there is no file {name} to append, or none that can be read")
-        yield Arrived(name, file, key if request is None else request)
+        try:
+            with file.open("rb") as opened:
+                contents = hashlib.file_digest(opened, "sha256")
+        except OSError:
+            raise InvalidParameter(f"there is no file {name} to append, or none that can be read") from None
+        contents.update(b"" if again is None else b"\0" + again.encode())
+        yield Arrived(name, file, f"chary append {contents.hexdigest()}" if request is None else request)
 
 
 def _coming(folder: Path) -> Iterator[Path]:

@@ -9,6 +9,7 @@ import typer
 from rich.progress import Progress
 
 from chary.addresses import Address, place_of, without_password
+from chary.amounts import Shares
 from chary.answers import Spending, bytes_in_json, in_text
 from chary.calls.run import titled
 from chary.cli import config, output
@@ -249,8 +250,10 @@ def _dataset(ledger: Ledger, terms: Terms) -> _Held:
     analysts = []
     for name, own in asked.items():
         balance, charged = ledger.analyst_balance(terms.name, name), charged_of(ledger, terms.name, filter_, own).share
-        cap = None if balance.capacity is None else share(balance.capacity)
-        analysts.append(_Analyst(name, len(own), charged, cap, share(balance.spent) / cap if cap else cap))
+        caps: tuple[float | None, float | None] = (None, None)
+        if balance.capacity is not None:
+            caps = share(balance.capacity), Shares(balance.capacity).taken(balance.spent)
+        analysts.append(_Analyst(name, len(own), charged, *caps))
     told = [statement.entry_of(call, accounts) for call in calls]
     return _Held(terms.name, filter_.budget, spent, told, analysts, partitions)
 

@@ -175,7 +175,9 @@ def _findings(
     procedure: How = None,
     dataset: Dataset = None,
 ) -> Found:
-    """List all published values with intervals that hold together, and which alarms to act on. Free.
+    """List published counts, sums and means with intervals that hold together, and which alarms to act on. Free.
+
+    Quantiles, histograms of weights and synthetic data are not among them: `chary report` has all answers.
 
     FILE is the ledger, or the data file next to it.
 

@@ -144,7 +144,7 @@ _MODULES: Final = (
 _LEFT_OUT: Final = frozenset({"_cashier"})
 # Fields that earlier versions do not know: left out if they have their default.
 _IF_SAID: Final = frozenset(
-    {"block", "blocks", "guarantee", "hard_answers", "title", "introduction", "limits", "window", "by_test"}
+    {"block", "blocks", "guarantee", "hard_answers", "title", "introduction", "limits", "window", "by_test", "clearing"}
 )
 # Fields of earlier versions, which are ignored.
 GONE: Final = frozenset({"extender", "reviser"})

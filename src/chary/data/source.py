@@ -1,7 +1,6 @@
 """Sources of rows: files, folders, frames and tables of servers, as they were named; nothing is read yet."""
 
 import glob
-import hashlib
 import json
 import os
 import re
@@ -239,21 +238,6 @@ def _checked_types(types: Mapping[str, str] | None) -> Mapping[str, str]:
         if not isinstance(name, str) or not isinstance(kind, str) or not _TYPE.fullmatch(kind):
             raise InvalidParameter("columns= maps column names to types, such as columns={'age': 'BIGINT'}")
     return dict(types or {})
-
-
-def contents_key(file: Path, more: str = "") -> str | None:
-    """The idempotency key of a file that is appended without one; None for what is no file that can be read.
-
-    It could confirm a guess of the rows, so it stays next to them.
-    """
-    try:
-        with file.open("rb") as opened:
-            contents = hashlib.file_digest(opened, "sha256")
-    except OSError:
-        return None
-    contents.update(more.encode())
-    # Kept in files and servers: it must never change.
-    return f"chary append {contents.hexdigest()}"
 
 
 # Notes of the batches that were added to a folder of Parquet files: a file of ours is there once its note is.

@@ -5,13 +5,14 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import Depends, Request
 
 from chary.data.spool import remove_left
 from chary.errors import InvalidParameter
-from chary.ledger.entries import Head
+from chary.ledger import Ledger
 from chary.service.auth.rate_limits import OpenStreams, Rates, SharedRates
 from chary.service.auth.tokens import OPERATOR, BearerTokens
 from chary.service.config import ServiceConfig
@@ -113,28 +114,22 @@ def opened_service(config: ServiceConfig, accepted: Collection[str] = ()) -> Ser
     store = ServiceStore(config.place(said.store))
     # Rows of a service that was killed must not wait for the next batch.
     remove_left()
-    datasets = opened_datasets(config)
-    try:
-        _check_ledgers(AuditTrail(store), datasets, accepted)
-    except BaseException:
-        datasets.close()
-        raise
+    datasets = opened_datasets(config, partial(_check_ledger, AuditTrail(store), accepted))
     return service_with(config, store, datasets)
 
 
-def _check_ledgers(trail: AuditTrail, datasets: ServedDatasets, accepted: Collection[str]) -> None:
+def _check_ledger(trail: AuditTrail, accepted: Collection[str], name: str, ledger: Ledger) -> None:
     """Refuse a ledger that would pay a second time for what it has forgotten, unless the operator accepts it: then the
     audit log says so, and goes on from there."""
-    for name, served in datasets.items():
-        ledger = served.session.spine.ledger
-        if trail.lacks(name, ledger):
-            if name not in accepted:
-                raise InvalidParameter(
-                    f"dataset {name}: its ledger lacks calls that were asked here, so it is an older copy or a new "
-                    "one. Put the latest one in its place. If that is lost, charge what was forgotten (Restore, in the "
-                    f"documentation of the ledger), and start once with --accept-ledger {name}"
-                )
-            trail.add(OPERATOR, name, ACCEPTED, headed(ledger) or {"head": str(Head())}, None)
+    if not trail.lacks(name, ledger):
+        return
+    if name not in accepted:
+        raise InvalidParameter(
+            f"dataset {name}: its ledger lacks calls that were asked here, so it is an older copy, a new one or "
+            "another than was accepted. Put the latest one in its place. If that is lost, charge what was forgotten "
+            f"(Restore, in the documentation of the ledger), and start once with --accept-ledger {name}"
+        )
+    trail.add(OPERATOR, name, ACCEPTED, headed(ledger), None)
 
 
 def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDatasets) -> Service:

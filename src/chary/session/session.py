@@ -45,7 +45,6 @@ from chary.data.blocks import Day
 from chary.data.columns import Unparsed
 from chary.data.partition import Partition
 from chary.data.queries.query import AnsweredT
-from chary.data.source import contents_key
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, LedgerMismatch, OwnerWarning
 from chary.filters import Budget
 from chary.ledger import Ledger, Parts, Terms
@@ -214,8 +213,9 @@ class Growing(SessionBase):
         keeps the key; for other sources the ledger shows it, so the key must reveal nothing about the rows, not even a
         hash of them.
 
-        Where rows stay (a DuckDB file, a server), a file without a key gets one of its contents, next to the rows. So a
-        script that runs again adds no file twice, and an `OwnerWarning` says so.
+        Where rows stay (a DuckDB file, a server), a file is appended without a key once. Under the same path again it
+        is refused (`InvalidParameter`), since a script that runs again would bring its rows twice. A key says that it
+        is another batch. The path alone decides, never the rows.
 
         Where rows are in blocks, an `OwnerWarning` counts the rows that no readable block holds, for the owner of the
         rows only. They are added all the same, since a refusal would reveal something about them. So it does with
@@ -233,17 +233,8 @@ class Growing(SessionBase):
         >>> [(version.number, version.kind, version.size) for version in session.versions]
         [(1, 'found', 3), (2, 'append', 5)]
         """
-        table, key, last = self.spine.rows, request, 0
-        if request is None and isinstance(table, RowTable) and table.keeps_batches and isinstance(rows, (str, Path)):
-            key, last = contents_key(Path(rows)), self._arrivals.last().number
+        key = _key_of(self.spine.rows, rows) if request is None else request
         version, unparsed = appended(self, rows, key)
-        if version <= last:
-            warnings.warn(
-                f"nothing was added: the contents of {Path(rows).name} came as version {version}. To add them once "
-                "more, give request=, a key of this batch",
-                OwnerWarning,
-                stacklevel=2,
-            )
         for name, found in unparsed.items():
             warnings.warn(
                 f"version {version}, {found.told(name)}. This is not private: for who owns the rows alone",
@@ -280,6 +271,29 @@ class Growing(SessionBase):
     @property
     def _arrivals(self) -> Arrivals:
         return Arrivals.read_by(self.spine)
+
+
+def _key_of(table: Rows, rows: Any) -> str | None:
+    """The key of a file that is appended without one, where rows stay: its path, which is public; None elsewhere.
+
+    `InvalidParameter` for a path that came before.
+    """
+    if not (isinstance(table, RowTable) and table.keeps_batches and isinstance(rows, (str, Path))):
+        return None
+    try:
+        if not Path(rows).is_file():
+            return None
+        # Kept in files and servers: it must never change.
+        key = f"file {Path(rows).resolve(strict=True)}"
+    except (OSError, ValueError):
+        return None
+    for batch in table.batches():
+        if batch.request == key:
+            raise InvalidParameter(
+                f"{Path(rows).name} was appended before, as batch {batch.number}, and nothing was added now. If it is "
+                "another batch, give it a key, such as request='week 12'"
+            )
+    return key
 
 
 def appended(session: Growing, rows: Any, request: str | None) -> tuple[int, Mapping[str, Unparsed]]:

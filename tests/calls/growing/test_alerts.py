@@ -423,14 +423,17 @@ def test_answers_and_the_state_say_which_days_they_are_about(metered, monkeypatc
     ],
 )
 def test_where_rows_come_late_the_window_ends_before_the_question(metered, monkeypatch, lag, sees):
-    """At the time of a question, of the arrival of a version that is followed, and in the quote; not at a given day."""
+    """Of now, of a given day, of the arrival of a version that is followed, and in the quote."""
     monkeypatch.setattr(chary.data.blocks, "now", lambda: datetime(2024, 1, 7, 12))
     session = metered(900, budget=NO_NOISE)
     alert = weekly(above=400, window="1 day", lag=lag)
     assert f"at present it is {sees} (UTC)" in str(session.quote(alert))
     run = session.start(alert)
     assert run.ask().window == sees
-    assert run.ask(at="2024-01-10").window == "2024-01-10"
+    day = alert.ends(datetime(2024, 1, 10)).date()
+    answer = run.ask(at="2024-01-10", request="then")
+    assert answer.window == day.isoformat()
+    assert session.resume(run.call).ask(at="2024-01-10", request="then") == answer == run.state.latest
     assert session.resume(run.call).opened.lag == lag
     session.append(load(1))
     [followed] = session.resume(run.call).follow()
@@ -475,6 +478,7 @@ def test_what_it_published_is_among_the_findings(metered):
     session = metered(900, budget=Budget(epsilon=10, delta=1e-6))
     zones = session.start(Alert(HIGH.by("zone", ZONES), above=400, clear_below=300, hits=20))
     one = session.start(Alert(HIGH, above=400, epsilon="0.1"))
+    falling = session.start(Alert(HIGH, above=900, clear_below=880, epsilon="0.1", time="day", window="7 days"))
     told = [zones.ask(), one.ask(), one.ask()]
     found = findings(session)
     assert [(each.call, each.key, each.value) for each in found] == [
@@ -484,3 +488,11 @@ def test_what_it_published_is_among_the_findings(metered):
     assert [each.interval for each in found] == [each for answer in told for each in answer.findings.intervals()]
     assert len(findings(session, run=one.call)) == 1
     assert len(found.list(fdr="0.1")) == 2
+    # A clearing is a value too, and no alarm to act on.
+    while not falling.ask(at="2024-01-07").active:
+        pass
+    cleared = falling.ask(at="2024-02-07")
+    assert (cleared.state, cleared.changed) == ("quiet", True)
+    last = findings(session)[-1]
+    assert (last.call, last.p_value, last.interval) == (cleared.call, None, cleared.findings[0].interval)
+    assert cleared.call not in {each.call for each in findings(session).list(fdr="0.1")}

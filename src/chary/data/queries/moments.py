@@ -94,7 +94,7 @@ class Mean(Keyed[AnsweredT]):
     @property
     def limits(self) -> str:
         """Which values, rows and groups count, in words."""
-        return "; ".join(filter(None, (limited(self.bounds, self.max_rows_per_unit), super().limits)))
+        return "; ".join(filter(None, (limited(self.bounds, self.grid, self.max_rows_per_unit), super().limits)))
 
     @property
     def center(self) -> Fraction:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from typing_extensions import Unpack
 
@@ -161,7 +161,7 @@ class Sum(Keyed[AnsweredT], Query[AnsweredT]):
     @property
     def limits(self) -> str:
         """Which values, rows and groups count, in words."""
-        told = limited(self.bounds, self.max_rows_per_unit)
+        told = limited(self.bounds, self.grid, self.max_rows_per_unit)
         told += "" if self.unit_total is None else f", each unit's sum to {_range(self.unit_total)}"
         return "; ".join(filter(None, (told, super().limits)))
 
@@ -268,13 +268,25 @@ def sum(
     )
 
 
-def limited(bounds: Bounds, max_rows_per_unit: int | None) -> str:
+# A grid with fewer steps than this between the bounds changes values by more than half a percent of their range.
+_COARSE: Final = 100
+
+
+def coarse(bounds: Bounds, grid: Fraction) -> str:
+    """To what values are rounded, in words; empty where that changes little. Whether a column has values off the grid
+    is not known, so it is said of integers too."""
+    return f"rounded to multiples of {written(grid)}" if bounds[1] - bounds[0] < _COARSE * grid else ""
+
+
+def limited(bounds: Bounds, grid: Fraction, max_rows_per_unit: int | None) -> str:
     """Which values and rows a sum or a mean counts.
 
-    >>> limited((Fraction(0), Fraction(25)), 1)
-    'values are clipped to 0 to 25, and at most 1 row of each unit counts'
+    >>> limited((Fraction(0), Fraction(500)), Fraction(1), 1)
+    'values are clipped to 0 to 500, and at most 1 row of each unit counts'
+    >>> limited((Fraction(0), Fraction(4)), Fraction(1), None)
+    'values are clipped to 0 to 4 and rounded to multiples of 1'
     """
-    clipped = f"values are clipped to {_range(bounds)}"
+    clipped = " and ".join(filter(None, (f"values are clipped to {_range(bounds)}", coarse(bounds, grid))))
     if max_rows_per_unit is None:
         return clipped
     most = "1 row of each unit counts" if max_rows_per_unit == 1 else f"{max_rows_per_unit} rows of each unit count"

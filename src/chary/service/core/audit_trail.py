@@ -131,8 +131,8 @@ class AuditTrail:
         headed = TRAIL.c.action.in_((*HEADED, ACCEPTED))
         last = select(TRAIL.c.asked).where(TRAIL.c.dataset == dataset, headed).order_by(TRAIL.c.number.desc()).limit(1)
         for entry in self._store.rows(last):
-            if (told := json.loads(entry.asked).get("head")) is not None:
-                return not (ledger.lasting and ledger.holds(Head.parse(told)))
+            head = Head.parse(json.loads(entry.asked).get("head", str(Head())))
+            return head != Head() and not (ledger.lasting and ledger.holds(head))
         return False
 
     def broken(self) -> int | None:
@@ -152,9 +152,8 @@ def _sealed(row: Mapping[str, Any], before: str) -> str:
 
 
 def headed(ledger: Ledger) -> dict[str, str]:
-    """The head of a ledger, as an entry has it; empty for one that is in memory, or not made yet."""
-    head = head_of(ledger)
-    return {} if head is None else {"head": str(head)}
+    """The head of a ledger, as an entry has it; that of an empty one for a ledger in memory, or not made yet."""
+    return {"head": str(head_of(ledger) or Head())}
 
 
 # The origin of ledger entries: a ledger that adds it to every write.

@@ -202,8 +202,11 @@ def rows_of(dataset: str) -> str:
     return f"rows of {dataset}"
 
 
-def opened_datasets(config: ServiceConfig) -> ServedDatasets:
-    """Open every dataset of a chary.toml, and set its quotas for analysts without one; all or none."""
+def opened_datasets(
+    config: ServiceConfig, check: Callable[[str, Ledger], None] = lambda name, ledger: None
+) -> ServedDatasets:
+    """Open every dataset of a chary.toml, and set its quotas for analysts without one; all or none. `check` gets the
+    ledger of each before anything is written to it."""
     with ExitStack() as undo:
         served = {}
         for name, options in config.dataset.items():
@@ -214,6 +217,7 @@ def opened_datasets(config: ServiceConfig) -> ServedDatasets:
                 error.args = (f"{of}{spoken(str(error), Settings())}",)
                 raise
             undo.callback(session.close)
+            check(name, session.spine.ledger)
             new = isinstance(session.spine.ledger, LateLedger)  # which the first quota makes
             for analyst, share in options.shares.items():
                 # A cap that is set stays: a custodian may have changed it.

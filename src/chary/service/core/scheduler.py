@@ -164,8 +164,9 @@ class StandingRunner:
 
     def _ask(self, served: Served, standing: StandingQuestion, latest: int) -> None:
         version, who = standing.next(latest), self.tokens.holder(standing.token)
-        if who is None or not who.may("stand") or not who.sees(served.name):
-            self._end(standing, version, "its token is not valid any more")
+        if who is None or not who.may("stand") or not who.sees(served.name) or not _has_run(served, standing):
+            known = _has_run(served, standing)
+            self._end(standing, version, "its token is not valid any more" if known else _NO_RUN)
             return
         now = served.acting(who)
         # A call that was answered before a crash is replayed from the ledger, without reading rows.
@@ -281,8 +282,25 @@ def opened(served: Served, who: Principal, wish: Wish, name: str) -> tuple[Wish,
     call = _alert_of(wish)
     if call is None:
         return wish, None
-    run = served.acting(who).start(call, request=f"standing {name} is opened")
+    run = served.acting(who).start(call, request=_opening_key(name))
     return Wish("question", {}, run.call), run
+
+
+_STANDING: Final = "standing "
+_NO_RUN: Final = "its run is not in this ledger, which is an older copy or another one"
+
+
+def _opening_key(name: str) -> str:
+    return f"{_STANDING}{name} is opened"
+
+
+def _has_run(served: Served, standing: StandingQuestion) -> bool:
+    """Whether the run that a subscription asks is not one that was opened for another subscription. Numbers of calls
+    come again where a ledger was restored, and its questions would be put to the other run."""
+    run, spine = standing.wish.run, served.session.spine
+    found = () if run is None else spine.ledger.calls(spine.dataset, run - 1, 1, before=run + 1)
+    keys = (call.request for call in found if call.request is not None)
+    return all(key == _opening_key(standing.standing) for key in keys if key.startswith(_STANDING))
 
 
 def _alert_of(wish: Wish) -> Alert | None:
