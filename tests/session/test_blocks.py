@@ -466,12 +466,14 @@ def test_a_window_with_a_lag_needs_the_blocks_to_the_day_of_the_question(opened,
 
 
 def test_a_window_that_lags_behind_the_first_block_has_no_rows(opened, clock):
-    session = opened(loads("2024-01-01"), blocks=Blocks("day", every="day", since="2024-01-01"), budget=NO_NOISE)
+    rows = pa.concat_tables([loads("2024-01-01", home=home) for home in range(100)])
+    session = opened(rows, blocks=Blocks("day", every="day", since="2024-01-01"), budget=NO_NOISE)
     clock("2024-01-01T12:00")
-    run = session.start(watching("1 day", above=1, lag="2 days"), follow=True)
+    asked = watching("1 day", above=50, lag="2 days")
+    run = session.start(asked, follow=True)
     for day, active in (("01", False), ("02", False), ("03", True), ("04", False)):
         clock(f"2024-01-{day}T12:00")
-        assert "hits" in str(session.quote(watching("1 day", above=1, lag="2 days")))
+        assert "hits" in str(session.quote(asked))
         assert run.ask().state == ("active" if active else "quiet")
     first = ("2024-01-01",)
     assert asked_of(session)[-4:] == [first, first, first, ("2024-01-02",)]

@@ -203,7 +203,10 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "token": ("chary.service.command:app", "Create, list and revoke tokens of the service."),
     },
     "Records and demonstrations": {
-        "findings": ("runs:published", "List published counts, sums and means, with joint intervals and the hits to act on."),
+        "findings": (
+            "runs:published",
+            "List published counts, sums and means, with joint intervals and hits to act on.",
+        ),
         "ledger": ("ledger:app", "Show, verify and copy the record of all calls."),
         "report": ("report:report", "Write a public report of all answers: HTML, PDF, Markdown, CSV."),
         "export": ("report:app", "Write published answers to files."),

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy import stats
 import chary
 from chary import Budget, mean
 from chary.accounting.intervals import mean_between
-from chary.calls import Release
+from chary.calls import Quantile, Release
 from chary.calls.releases import halves, laplace_mean, noises, released
 from chary.data import NeighborRelation
 from chary.data.queries.bodies import body_of, query_of
@@ -295,13 +296,21 @@ def test_sums_and_means_say_what_they_are_clipped_to(bounds, near):
     options = {"privacy_unit": "home", "budget": chary.Budget(epsilon=10**6), "ledger": ":memory:"}
     with chary.open(rows, **options) as session:
         asked = {"bounds": bounds, "max_rows_per_unit": 2}
-        of = f"values are clipped to {bounds[0]} to {bounds[1]}, and at most 2 rows of each unit count"
+        # A range of few steps is coarse, and nothing else would say that 0.4 counts as 0.
+        clipped = f"clipped to {bounds[0]} to {bounds[1]} and rounded to multiples of 1"
+        of = f"values are {clipped}, and at most 2 rows of each unit count"
         average = session.release(chary.mean("kwh", **asked), epsilon=10**4)
         assert of in str(average)
         assert of in average.interval_says
         assert ("it is near the upper bound" in str(average)) is near
         total = session.release(chary.sum("kwh", bounds=bounds, unit_total=(0, 9)), epsilon=10**4)
-        assert f"clipped to {bounds[0]} to {bounds[1]}, each unit's sum to 0 to 9" in str(total)
+        assert f"{clipped}, each unit's sum to 0 to 9" in str(total)
+        fine = session.release(chary.mean("kwh", grid="0.01", **asked), epsilon=10**4)
+        assert "rounded" not in str(fine)
+        assert clipped in str(session.quote(Release(chary.mean("kwh", **asked), epsilon=1)))
+        median = Quantile("kwh", 0.5, bounds=bounds, max_rows_per_unit=1, epsilon=1, interval="0.9")
+        assert "values are rounded to multiples of 1" in session.ask(median).interval_says
+        assert "rounded" not in session.ask(replace(median, step="0.01")).interval_says.partition(";")[2]
         groups = session.release(chary.mean("kwh", **asked).by("home", [1, 2]), epsilon=10**4)
         assert of in str(groups).splitlines()[-2]
         assert "clipped" not in str(session.release(chary.count(), epsilon=1))
