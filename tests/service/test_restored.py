@@ -172,3 +172,18 @@ def test_an_alert_whose_run_a_restored_ledger_lacks_ends_and_asks_no_other_run(t
     assert len(set(runs)) == 1
     assert [told[name] for name in names] == ["ended", "active"]
     assert sorted(news) == sorted([("fired", names[0]), ("ended", names[0])])
+
+
+def test_a_question_to_a_run_of_ones_own_stays_whatever_its_key(tmp_path):
+    """Only of a run that was opened for a subscription is the key known."""
+    service = Restored(tmp_path, shared=False).serving()
+    token = token_of(service, roles=("analyst", "custodian"))
+    with listening(service) as address, connect(address, token) as session, client_of(address, token) as http:
+        alert = Alert(count(), above=10**6, epsilon="0.1", below_margin=True)
+        run = session.start(alert, request="standing orders")
+        session.stand(alert, every="append", share="1/2")
+        body = {"run": run.call, "question": {}, "every": "append", "share": "0.25"}
+        assert http.post(f"{PLACE}/standing", json=body).status_code == 201
+        session.append(visits().head(1))
+        wait_for(lambda: all(each["version"] == 1 for each in session.standing))
+        assert {each["state"] for each in session.standing} == {"active"}

@@ -477,6 +477,23 @@ def test_a_window_that_lags_behind_the_first_block_has_no_rows(opened, clock):
         assert run.ask().state == ("active" if active else "quiet")
     first = ("2024-01-01",)
     assert asked_of(session)[-4:] == [first, first, first, ("2024-01-02",)]
+    with pytest.raises(InvalidParameter, match="of the future"):
+        run.ask(at="2024-01-05")
+
+
+@pytest.mark.parametrize(
+    ("window", "lag", "at"), [("3 hours", "1 hour", "2024-01-01 06:00:00"), ("1 day", "1 day", "1990-01-01")]
+)
+def test_a_window_with_a_lag_reads_no_closed_block(opened, clock, window, lag, at):
+    """Before the first block, or in its first hours, once that is closed."""
+    rows = loads("2024-01-01", "2024-05-15")
+    rows = rows.set_column(1, "day", rows["day"].cast(pa.timestamp("us")))
+    session = opened(rows, blocks=Blocks("day", since="2024-01", kept=2), budget=NO_NOISE)
+    clock("2024-05-15T12:00")
+    run = session.start(watching(window, above=-4000, lag=lag))
+    with pytest.raises(InvalidQuery, match="closed"):
+        run.ask(at=at)
+    assert session.spent.share == 0
 
 
 def test_without_a_window_it_sees_all_blocks(opened, clock):

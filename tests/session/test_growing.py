@@ -8,7 +8,8 @@ import pytest
 
 import chary
 from chary import Budget, EngineError, InvalidParameter, InvalidQuery, LedgerLocked, LedgerMismatch, SchemaMismatch
-from chary.ledger import open_ledger
+from chary.calls import Alert
+from chary.ledger import Ledger, open_ledger
 from tests.session.kit import NO_NOISE, PLENTY, PUBLIC, error_texts, recorded, shows_data, spent, visits
 
 MORE = visits().head(7)
@@ -208,7 +209,7 @@ def test_a_path_is_appended_once_where_rows_stay(opened, stored, tmp_path):
         # The path decides, whatever is in the file by now.
         for again in (file, str(file), link):
             MORE.head(3).to_csv(file, index=False)
-            with pytest.raises(InvalidParameter, match=r"was appended before, as batch 1, and nothing was added now"):
+            with pytest.raises(InvalidParameter, match="was appended before: its rows are there as version 2"):
                 session.append(again)
         assert (session.spent, [version.size for version in session.versions]) == (spent_before, sizes)
     with opened(**stored, **PUBLIC) as session:
@@ -227,6 +228,26 @@ def test_a_path_is_appended_once_where_rows_stay(opened, stored, tmp_path):
         assert [session.append(MORE), session.append(MORE)] == [5, 6]
         assert session.size == 120 + 7 + 7 + 3 + 7 + 7
     assert not any(b"more.csv" in path.read_bytes() for path in tmp_path.glob("visits.ledger*"))
+
+
+def test_a_path_whose_note_failed_is_completed_when_it_comes_again(opened, stored, tmp_path, monkeypatch):
+    """The rows are there, and nobody learnt of them: the next append notes them and asks those that follow."""
+    file = tmp_path / "more.csv"
+    MORE.to_csv(file, index=False)
+    with opened(**stored, **PUBLIC) as session:
+        run = session.start(Alert(chary.count(), above=10**6, epsilon="0.01", below_margin=True), follow=True)
+
+        def locked(*_, **__):
+            raise LedgerLocked("somebody else writes")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Ledger, "note", locked)
+            with pytest.raises(LedgerLocked):
+                session.append(file)
+        asked = len(run.state.results)
+        with pytest.raises(InvalidParameter, match="its rows are there as version 2, and nothing was added now"):
+            session.append(file)
+        assert ([version.size for version in session.versions], len(run.state.results)) == ([120, 127], asked + 1)
 
 
 def test_a_file_may_come_twice_where_rows_live_in_memory(opened, tmp_path):

@@ -391,15 +391,19 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
             return names
         if not spine.renews:
             raise InvalidQuery("a window moves on through the blocks: start it in the session of all, and ask it there")
-        if at.date() > blocks.now().date():
-            raise InvalidParameter("at is of the future, and so are blocks that nobody may read: ask(at=) of today")
+        self.check_past(spine, at)
         if not own:
             return names
         began, ended = _span(self.window, at)
         # Late rows of the first days: nothing is before the first block, which is read in vain.
         first = str(divided.since)
-        before = self.lag is not None and divided.name((ended - timedelta(days=1)).date()) < first
-        return (first,) if before else divided.overlapped(began, ended)
+        before = self.lag is not None and divided.name((ended - datetime.resolution).date()) < first
+        return divided.between(first, first) if before else divided.overlapped(began, ended)
+
+    def check_past(self, spine: Spine, at: datetime) -> None:
+        """`InvalidParameter` for a time of the future, where rows are in blocks."""
+        if spine.blocks is not None and at.date() > blocks.now().date():
+            raise InvalidParameter("at is of the future, and so are blocks that nobody may read: ask(at=) of today")
 
     def check_blocks(self, spine: Spine) -> None:
         """Refuse a window that would overlap closed blocks, or stays where it was opened."""
@@ -539,12 +543,13 @@ _ANY_TIME: Final = datetime(2000, 1, 1)
 
 @lru_cache
 def _most_blocks(window: str, lag: str | None, divided: Blocks) -> int:
-    """How many blocks there are at most from the start of a window to the day of the question, whenever that is."""
+    """How many blocks a window overlaps at most, whenever it ends; with a lag also those up to the question."""
 
     def overlapped(day: int) -> int:
         asked = datetime.fromordinal(day)
-        ended = asked if lag is None else _earlier(asked, *_length(lag, _LAG))
-        return divided.count(_span(window, ended)[0], _span("1 day", asked)[1])
+        if lag is None:
+            return divided.count(*_span(window, asked))
+        return divided.count(_span(window, _earlier(asked, *_length(lag, _LAG)))[0], _span("1 day", asked)[1])
 
     return max(map(overlapped, _CALENDAR))
 
@@ -701,7 +706,10 @@ class AlertRun(RunKind[Any, AlertState]):
             return self._now(last)
         if self.opened.window is None:
             raise InvalidParameter("this alert has no window that ends: leave at= out")
-        return self._at(last.number, self.opened.ends(_read_time(at)), said=_read_time(at))
+        said = _read_time(at)
+        if self.opened.lag is not None:
+            self.opened.check_past(self._spine, said)
+        return self._at(last.number, self.opened.ends(said), said=said)
 
     def recorded(self, body: Json) -> Plan[Any]:
         """The stored answer contains the version, so it does not matter here."""

@@ -233,8 +233,13 @@ class Growing(SessionBase):
         >>> [(version.number, version.kind, version.size) for version in session.versions]
         [(1, 'found', 3), (2, 'append', 5)]
         """
-        key = _key_of(self.spine.rows, rows) if request is None else request
+        key, known = _key_of(self.spine.rows, rows) if request is None else (request, False)
         version, unparsed = appended(self, rows, key)
+        if known:  # said only now: an append that was interrupted is completed by the next one
+            raise InvalidParameter(
+                f"{Path(rows).name} was appended before: its rows are there as version {version}, and nothing was "
+                "added now. If it is another batch, give it a key, such as request='week 12'"
+            )
         for name, found in unparsed.items():
             warnings.warn(
                 f"version {version}, {found.told(name)}. This is not private: for who owns the rows alone",
@@ -273,27 +278,19 @@ class Growing(SessionBase):
         return Arrivals.read_by(self.spine)
 
 
-def _key_of(table: Rows, rows: Any) -> str | None:
-    """The key of a file that is appended without one, where rows stay: its path, which is public; None elsewhere.
-
-    `InvalidParameter` for a path that came before.
-    """
+def _key_of(table: Rows, rows: Any) -> tuple[str | None, bool]:
+    """The key of a file that is appended without one, where rows stay: its path, which is public; None elsewhere. And
+    whether that came before."""
     if not (isinstance(table, RowTable) and table.keeps_batches and isinstance(rows, (str, Path))):
-        return None
+        return None, False
     try:
         if not Path(rows).is_file():
-            return None
+            return None, False
         # Kept in files and servers: it must never change.
         key = f"file {Path(rows).resolve(strict=True)}"
     except (OSError, ValueError):
-        return None
-    for batch in table.batches():
-        if batch.request == key:
-            raise InvalidParameter(
-                f"{Path(rows).name} was appended before, as batch {batch.number}, and nothing was added now. If it is "
-                "another batch, give it a key, such as request='week 12'"
-            )
-    return key
+        return None, False
+    return key, any(batch.request == key for batch in table.batches())
 
 
 def appended(session: Growing, rows: Any, request: str | None) -> tuple[int, Mapping[str, Unparsed]]:

@@ -34,7 +34,8 @@ Action = Literal["ask", "start", "question", "lesson"]
 class Wish:
     """A request: `body` is a call, or the words of a question to the run with that number, or a lesson for it.
 
-    `blocks` are the blocks that a call reads, from `since` until `until`, in a dataset whose budget renews.
+    `blocks` are the blocks that a call reads, from `since` until `until`, in a dataset whose budget renews. `opened`
+    says that the run was opened for the subscription that asks it.
 
     >>> Wish("ask", {"kind": "test", "query": {"kind": "count"}, "above": 5, "epsilon": "0.1"}).kind
     'test'
@@ -44,6 +45,7 @@ class Wish:
     body: Mapping[str, Any]
     run: int | None = None
     blocks: Mapping[str, Any] | None = None
+    opened: bool = False
 
     @classmethod
     def of_body(cls, action: Action, body: Mapping[str, Any]) -> "Wish":
@@ -61,14 +63,15 @@ class Wish:
 
     def written(self) -> dict[str, Any]:
         """As JSON, which `of_written` reads."""
-        blocks = {} if self.blocks is None else {"blocks": self.blocks}
-        return {"action": self.action, "body": dict(self.body), "run": self.run} | blocks
+        more: dict[str, Any] = {} if self.blocks is None else {"blocks": self.blocks}
+        more |= {"opened": True} if self.opened else {}
+        return {"action": self.action, "body": dict(self.body), "run": self.run} | more
 
     @classmethod
     def of_written(cls, written: str) -> "Wish":
         """Read what `written` returned."""
         said = json.loads(written)
-        return cls(said["action"], current(said["body"]), said["run"], said.get("blocks"))
+        return cls(said["action"], current(said["body"]), said["run"], said.get("blocks"), said.get("opened", False))
 
 
 def fulfilled(

@@ -283,24 +283,24 @@ def opened(served: Served, who: Principal, wish: Wish, name: str) -> tuple[Wish,
     if call is None:
         return wish, None
     run = served.acting(who).start(call, request=_opening_key(name))
-    return Wish("question", {}, run.call), run
+    return Wish("question", {}, run.call, opened=True), run
 
 
-_STANDING: Final = "standing "
 _NO_RUN: Final = "its run is not in this ledger, which is an older copy or another one"
 
 
 def _opening_key(name: str) -> str:
-    return f"{_STANDING}{name} is opened"
+    return f"standing {name} is opened"
 
 
 def _has_run(served: Served, standing: StandingQuestion) -> bool:
-    """Whether the run that a subscription asks is not one that was opened for another subscription. Numbers of calls
-    come again where a ledger was restored, and its questions would be put to the other run."""
-    run, spine = standing.wish.run, served.session.spine
-    found = () if run is None else spine.ledger.calls(spine.dataset, run - 1, 1, before=run + 1)
-    keys = (call.request for call in found if call.request is not None)
-    return all(key == _opening_key(standing.standing) for key in keys if key.startswith(_STANDING))
+    """Whether the run that was opened for a subscription is in the ledger. Numbers of calls come again where a ledger
+    was restored, and its questions would be put to the other run. Not known of those of earlier versions."""
+    wish, spine = standing.wish, served.session.spine
+    if wish.run is None or not wish.opened:
+        return True
+    found = spine.ledger.calls(spine.dataset, wish.run - 1, 1, before=wish.run + 1)
+    return [call.request for call in found] == [_opening_key(standing.standing)]
 
 
 def _alert_of(wish: Wish) -> Alert | None:
