@@ -270,8 +270,8 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     `severity` and `note` are public words for those who are notified. Errors: `InvalidQuery` for a mean.
     `InvalidParameter` for `clear_below` above `above`; for a window or `since` without a `time`, or both together, and
     for a lag without a window. The same for a window that overlaps more blocks than are kept, and for an `at` before
-    the last window, or in the future where rows are in blocks. The same where mostly false alarms are
-    expected at the number of versions (`tests`, or 52 without it), unless `below_margin=True` confirms the call.
+    the last window, or in the future where rows are in blocks. The same where mostly false alarms are expected at the
+    number of versions (`tests`, or 52 without it), unless `below_margin=True` confirms the call.
 
     Source: [TCT] section 2.1; docs/theory/charging.md, an alert pays for transitions.
 

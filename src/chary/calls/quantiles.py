@@ -31,8 +31,13 @@ from chary.numbers import Number, set_fields, sure
 RARE: Final = Fraction(1, 20)
 # The distribution of a quantile is reported of this many possible values at most.
 _LISTED: Final = 1000
-_AS_ASKED: Final = "of the rounded values as often as was asked, whatever the data"
 _UNGUARDED: Final = "no interval: how far a quantile is off depends on secret data; interval=0.95 pays for one"
+
+
+def _says(answer: Any, held: str) -> str:
+    """What intervals hold for, or why there are none, in words."""
+    told = f"{held} of the rounded values as often as was asked, whatever the data"
+    return _UNGUARDED if answer.guards is None else "; ".join((told, *answer._notes))
 
 
 @dataclass(frozen=True)
@@ -51,11 +56,7 @@ class QuantileAnswer(Answer):
 
     @property
     def interval_says(self) -> str:
-        return (
-            _UNGUARDED
-            if self.guards is None
-            else "; ".join((f"the interval contains the quantile {_AS_ASKED}", *self._notes))
-        )
+        return _says(self, "the interval contains the quantile")
 
     def __float__(self) -> float:
         return float(self.value)
@@ -78,11 +79,7 @@ class _Quantiles(Table):
 
     @property
     def interval_says(self) -> str:
-        return (
-            _UNGUARDED
-            if self.guards is None
-            else "; ".join((f"all intervals together contain the quantiles {_AS_ASKED}", *self._notes))
-        )
+        return _says(self, "all intervals together contain the quantiles")
 
     def cells(self, position: int) -> dict[str, Any]:
         told = {"value": self.values[position], "rank_error": self.rank_errors[position]}
@@ -121,8 +118,7 @@ class GroupQuantiles(_Quantiles):
 
     @property
     def interval_says(self) -> str:
-        held = f"the intervals of each group together contain its quantiles {_AS_ASKED}"
-        return _UNGUARDED if self.guards is None else "; ".join((held, *self._notes))
+        return _says(self, "the intervals of each group together contain its quantiles")
 
 
 class _Terms(TypedDict, total=False):

@@ -67,10 +67,10 @@ class KindGroup(app.DoorGroup):
 
     def _unknown(self, *names: str) -> str:
         """What is said of a kind that has no command here: the last of these that is like one, or else no place."""
-        every = {*self.doors, *(kind.name.replace("_", "-") for kind in kinds().values())}
-        near = [name for name in names if get_close_matches(name.replace("_", "-"), every, 1)]
+        named = {kind.name.replace("_", "-"): kind for kind in kinds().values()}
+        near = [name for name in names if get_close_matches(name.replace("_", "-"), {*self.doors, *named}, 1)]
         name = without_password((near or [each for each in names if not _PLACE.search(each)] or names)[-1])
-        known = next((kind for kind in kinds().values() if kind.name.replace("_", "-") == name.replace("_", "-")), None)
+        known = named.get(name.replace("_", "-"))
         if known is None:
             meant = "".join(f" did you mean {other}?" for other in get_close_matches(name, self.doors, 1))
             return f"there is no kind of call named {name!r};{meant or ' chary ask --help lists all'}"

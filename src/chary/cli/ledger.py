@@ -1,5 +1,6 @@
 """`chary ledger`: look at a ledger, check it, export it."""
 
+from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,10 @@ from chary.answers import Spending, bytes_in_json, in_text
 from chary.calls.run import titled
 from chary.cli import config, output
 from chary.cli.commands import AsJson, Found, Shown, plainly
-from chary.core.charges import accounts_of, charged_of, spent_of
+from chary.core.charges import accounts_of, spent_of
 from chary.errors import InvalidParameter, LedgerCorrupted
 from chary.filters import Budget
-from chary.ledger import CallRecord, Head, Ledger, Terms, Verification, ledger_exists, open_ledger
+from chary.ledger import Head, Ledger, Terms, Verification, ledger_exists, open_ledger
 from chary.ledger.locations import back_up, role_statements
 from chary.ledger.locations import move as moving
 from chary.numbers import counted, percent, priced
@@ -244,16 +245,16 @@ def _dataset(ledger: Ledger, terms: Terms) -> _Held:
         )
         for held in ledger.partitions(terms.name)
     ]
-    asked = {name: list[CallRecord]() for name in ledger.analysts(terms.name)}
+    asked, basic = Counter(call.analyst for call in calls), Counter[str]()
     for call in calls:
-        asked[call.analyst].append(call)
+        basic[call.analyst] += call.basic
     analysts = []
-    for name, own in asked.items():
-        balance, charged = ledger.analyst_balance(terms.name, name), charged_of(ledger, terms.name, filter_, own).share
+    for name in ledger.analysts(terms.name):
+        balance = ledger.analyst_balance(terms.name, name)
         caps: tuple[float | None, float | None] = (None, None)
         if balance.capacity is not None:
             caps = share(balance.capacity), Shares(balance.capacity).taken(balance.spent)
-        analysts.append(_Analyst(name, len(own), charged, *caps))
+        analysts.append(_Analyst(name, asked[name], accounts.taken(balance.spent, basic[name]), *caps))
     told = [statement.entry_of(call, accounts) for call in calls]
     return _Held(terms.name, filter_.budget, spent, told, analysts, partitions)
 

@@ -132,7 +132,7 @@ class Spine:
     ledger has no answer under the idempotency key, `RequestUnanswered` is raised instead of a charge. `parts` are the
     parts that are read, where these are not all rows. Then only they are charged, and what is left is what they have
     left. `version` is the version of the rows that is read, None for the present one. With `renews`, the blocks up to
-    today's are read, more of them as time goes on.
+    today's are read, more of them as time goes on. `dated` has the calls that were asked of earlier versions here.
     """
 
     rows: Rows
@@ -365,9 +365,10 @@ class Spine:
         same = (each for each in earlier if (each.body, each.parts) == (asked.body, asked.parts))
         paid = (each.number for each in same if each.answer and each.charged != Amount(0))
         found = next((number for number in paid if number not in self.dated), None)
-        # Last, since it takes long in a ledger without batches.
-        note = None if found is None else self.ledger.last_note(self.dataset)
-        return None if note is not None and found is not None and found < note.entry else found
+        if found is None:
+            return None
+        note = self.ledger.last_note(self.dataset)  # last, since it takes long in a ledger without batches
+        return found if note is None or note.entry < found else None
 
     def _answer(self, running: "_Running", block: Uninterrupted, again: int = 0) -> Json:
         """Run and settle. The held state may have moved meanwhile. Then the outcome is discarded unseen, whatever it

@@ -128,12 +128,11 @@ class AuditTrail:
     def lacks(self, dataset: str, ledger: Ledger) -> bool:
         """Whether the ledger of a dataset lacks calls that it held when it was asked last: it is an older copy, or a
         new one. Not known, and so False, of what was asked by versions that did not record the head."""
-        headed = TRAIL.c.action.in_((*HEADED, ACCEPTED))
-        last = select(TRAIL.c.asked).where(TRAIL.c.dataset == dataset, headed).order_by(TRAIL.c.number.desc()).limit(1)
-        for entry in self._store.rows(last):
-            head = Head.parse(json.loads(entry.asked).get("head", str(Head())))
-            return head != Head() and not (ledger.lasting and ledger.holds(head))
-        return False
+        here = TRAIL.c.dataset == dataset, TRAIL.c.action.in_((*HEADED, ACCEPTED))
+        last = self._store.rows(select(TRAIL.c.asked).where(*here).order_by(TRAIL.c.number.desc()).limit(1))
+        told = json.loads(last[0].asked).get("head") if last else None
+        head = Head() if told is None else Head.parse(told)
+        return head != Head() and not (ledger.lasting and ledger.holds(head))
 
     def broken(self) -> int | None:
         """The number of the first entry that differs from what was written; None if there is none."""

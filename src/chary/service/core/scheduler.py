@@ -164,9 +164,9 @@ class StandingRunner:
 
     def _ask(self, served: Served, standing: StandingQuestion, latest: int) -> None:
         version, who = standing.next(latest), self.tokens.holder(standing.token)
-        if who is None or not who.may("stand") or not who.sees(served.name) or not _has_run(served, standing):
-            known = _has_run(served, standing)
-            self._end(standing, version, "its token is not valid any more" if known else _NO_RUN)
+        valid = who is not None and who.may("stand") and who.sees(served.name)
+        if who is None or not valid or not _has_run(served, standing):
+            self._end(standing, version, _NO_RUN if valid else "its token is not valid any more")
             return
         now = served.acting(who)
         # A call that was answered before a crash is replayed from the ledger, without reading rows.
@@ -296,11 +296,12 @@ def _opening_key(name: str) -> str:
 def _has_run(served: Served, standing: StandingQuestion) -> bool:
     """Whether the run that was opened for a subscription is in the ledger. Numbers of calls come again where a ledger
     was restored, and its questions would be put to the other run. Not known of those of earlier versions."""
-    wish, spine = standing.wish, served.session.spine
-    if wish.run is None or not wish.opened:
+    if not standing.wish.opened:
         return True
-    found = spine.ledger.calls(spine.dataset, wish.run - 1, 1, before=wish.run + 1)
-    return [call.request for call in found] == [_opening_key(standing.standing)]
+    try:
+        return numbered(served.session.spine, standing.wish.run or 0).request == _opening_key(standing.standing)
+    except NotWithheld:
+        return False
 
 
 def _alert_of(wish: Wish) -> Alert | None:
